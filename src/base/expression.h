@@ -1,8 +1,9 @@
-// Small integer expressions over names: tensor shapes ("T*K"), constraints ("CHUNK <= T && FORM == 1").
+// Small integer expressions over names: tensor shapes ("T*K"), constraints ("CHUNK <= T && FORM ==
+// 1").
 //
 // Grammar, C's precedence: || && == != < <= > >= + - * / % unary - !, ( ), integer literals, names,
-// and the functions min(a,b), max(a,b), ceil_div(a,b), pow2(a) (1 if a power of two). Truth is 1 or 0.
-// All arithmetic is checked: overflow and division by zero are errors, never wrapped values.
+// and the functions min(a,b), max(a,b), ceil_div(a,b), pow2(a) (1 if a power of two). Truth is 1 or
+// 0. All arithmetic is checked: overflow and division by zero are errors, never wrapped values.
 #pragma once
 
 #include <cstdint>

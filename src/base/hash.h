@@ -19,7 +19,7 @@ class Sha256 {
 
   void update(std::string_view bytes);
   void update_field(std::string_view bytes);  // length first, so that two fields never run together
-  std::string finish_hex();                    // 64 lower-case hex digits; call once
+  std::string finish_hex();                   // 64 lower-case hex digits; call once
 
  private:
   void* context_;  // EVP_MD_CTX

@@ -1,10 +1,9 @@
 // JSON text in and out. The library's own header stays in .cc files.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
 

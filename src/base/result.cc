@@ -7,15 +7,24 @@ namespace marathon {
 
 std::string_view to_string(Fault fault) {
   switch (fault) {
-    case Fault::invalid: return "invalid";
-    case Fault::not_found: return "not_found";
-    case Fault::busy: return "busy";
-    case Fault::retry: return "retry";
-    case Fault::no_space: return "no_space";
-    case Fault::cancelled: return "cancelled";
-    case Fault::timeout: return "timeout";
-    case Fault::corrupt: return "corrupt";
-    case Fault::system: return "system";
+    case Fault::invalid:
+      return "invalid";
+    case Fault::not_found:
+      return "not_found";
+    case Fault::busy:
+      return "busy";
+    case Fault::retry:
+      return "retry";
+    case Fault::no_space:
+      return "no_space";
+    case Fault::cancelled:
+      return "cancelled";
+    case Fault::timeout:
+      return "timeout";
+    case Fault::corrupt:
+      return "corrupt";
+    case Fault::system:
+      return "system";
   }
   return "system";
 }
@@ -24,11 +33,15 @@ namespace {
 Fault fault_of(int error_number) {
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT: return Fault::no_space;
+    case EDQUOT:
+      return Fault::no_space;
     case EINTR:
-    case EAGAIN: return Fault::retry;
-    case ENOENT: return Fault::not_found;
-    default: return Fault::system;
+    case EAGAIN:
+      return Fault::retry;
+    case ENOENT:
+      return Fault::not_found;
+    default:
+      return Fault::system;
   }
 }
 }  // namespace

@@ -5,9 +5,8 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
-
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace marathon {
 
@@ -57,11 +56,15 @@ tl::unexpected<Error> fail_errno(std::string_view doing, int error_number);
 
 // Value of a Result, or return its error from the enclosing function. A GNU statement expression
 // (gcc and clang), so that it can stand inside another expression: `auto text = TRY(read_file(p));`
-#define TRY(...)                                                       \
-  ({                                                                   \
-    auto&& try_result_ = (__VA_ARGS__);                                \
-    if (!try_result_) return ::tl::unexpected(std::move(try_result_).error()); \
-    ::marathon::detail::unwrap(std::move(try_result_));                \
+// The counter in the name lets one TRY stand inside another without shadowing.
+#define TRY(...) MARATHON_TRY_(MARATHON_JOIN_(try_result_, __COUNTER__), __VA_ARGS__)
+#define MARATHON_JOIN_(a, b) MARATHON_JOIN2_(a, b)
+#define MARATHON_JOIN2_(a, b) a##b
+#define MARATHON_TRY_(name, ...)                                 \
+  ({                                                             \
+    auto&& name = (__VA_ARGS__);                                 \
+    if (!name) return ::tl::unexpected(std::move(name).error()); \
+    ::marathon::detail::unwrap(std::move(name));                 \
   })
 
 namespace marathon::detail {

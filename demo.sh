@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds Marathon and lets its embedded search improve a CPU kernel: no GPU, no key, about five minutes.
+#   ./demo.sh [marathon run arguments …]      e.g. ./demo.sh --evaluations 20
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+./build.sh
+exec build/release/bin/marathon run tasks/kda-cpu --agent search "$@"

@@ -45,6 +45,7 @@ struct Distribution {
     sign,         // a or b, evenly
     half_half,    // the first half of the last axis is a, the second half is b
     repeat_row,   // normal(a, b) drawn once for a row of the last axis and repeated in every row
+    neg_log_uniform,  // -log_uniform(a, b): decays in log space; text form { kind, low, high }, low > 0
   };
   Kind kind = Kind::normal;
   double a = 0, b = 1;

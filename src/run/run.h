@@ -58,4 +58,7 @@ Result<RunOutcome> attempt(const AttemptOptions& options, std::stop_token stop);
 Status write_candidate(const std::filesystem::path& home, const std::string& run,
                        const std::string& candidate, const std::filesystem::path& out);
 
+// Deletes artifacts that nothing of note needs and records it. Takes the RunLock.
+Result<PruneReport> prune_run(const std::filesystem::path& home, const std::string& run, bool dry_run);
+
 }  // namespace marathon

@@ -1,0 +1,176 @@
+#include <CLI/CLI.hpp>
+
+#include "app/app.h"
+
+namespace marathon {
+
+namespace {
+
+constexpr const char* about =
+    "Marathon improves a program against a measured target and can be believed afterwards.\n\n"
+    "  marathon run tasks/kda-cpu              start a run; resume it with: marathon resume "
+    "--last\n"
+    "  marathon status --last                  where it stands\n"
+    "  marathon report --last                  what came out, as one HTML file\n"
+    "  marathon doctor                         what this machine lacks\n";
+
+class Builder {
+ public:
+  Builder(CLI::App& app, CommandLine& line) : app_(app), line_(line) {}
+
+  CLI::App* command(const std::string& name, const std::string& help) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    sub->callback([this, name] { line_.command = name; });
+    return sub;
+  }
+  void task(CLI::App* sub) {
+    sub->add_option("TASK", line_.task, "folder that holds task.toml")->required();
+  }
+  void run(CLI::App* sub) {
+    sub->add_option("RUN", line_.run, "a run's name or a unique beginning of it");
+    sub->add_flag("--last", line_.last, "the run that was written last");
+  }
+  void json(CLI::App* sub) {
+    sub->add_flag("--json", line_.json, "one JSON object on standard output and nothing else");
+  }
+  void sandbox(CLI::App* sub) {
+    sub->add_flag("--unsafe-no-sandbox", line_.unsafe_no_sandbox,
+                  "run candidates without a jail where the kernel cannot give one");
+  }
+  void budget(CLI::App* sub) {
+    sub->add_option("--evaluations", line_.evaluations, "at most so many candidates judged")
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--tool-calls", line_.tool_calls, "at most so many tool calls")
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--hours", line_.hours, "at most so many hours of active time")
+        ->check(CLI::PositiveNumber);
+  }
+
+ private:
+  CLI::App& app_;
+  CommandLine& line_;
+};
+
+void add_run_commands(Builder& add, CommandLine& line) {
+  CLI::App* run = add.command("run", "start a run and drive it to its end");
+  add.task(run);
+  run->add_option("--agent", line.agent, "search, or scripted:FILE (default: search)");
+  run->add_option("--seed", line.seed, "of the search (default: 1)");
+  run->add_option("--name", line.name, "the run's name (default: task, date, number)");
+  run->add_flag("--no-report", line.no_report, "write no report at the end");
+  add.budget(run);
+  add.sandbox(run);
+  add.json(run);
+
+  CLI::App* resume = add.command("resume", "go on with a run that was stopped or killed");
+  add.run(resume);
+  add.budget(resume);
+  resume->add_flag("--no-report", line.no_report, "write no report at the end");
+  add.sandbox(resume);
+  add.json(resume);
+
+  CLI::App* attempt = add.command("attempt", "judge a candidate of your own and log it in a run");
+  add.run(attempt);
+  attempt->add_option("--from", line.from, "folder with the changed files")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  attempt->add_option("--note", line.note, "the hypothesis: what should get better and why")
+      ->required();
+  attempt->add_option("--category", line.category,
+                      "algorithm, tiling, memory, compiler … (default: person)");
+  add.sandbox(attempt);
+  add.json(attempt);
+}
+
+void add_judge_commands(Builder& add, CLI::App& app, CommandLine& line) {
+  CLI::App* judge = add.command("judge", "judge one candidate without a run");
+  judge->add_option("TASK", line.task, "folder that holds task.toml");
+  judge->add_option("--candidate", line.candidate,
+                    "folder with the editable files (default: the task's start)");
+  judge->add_option("--request", line.request, "a request file instead of TASK")
+      ->check(CLI::ExistingFile);
+  judge->add_option("--result", line.result, "where the verdict of --request goes");
+  judge->add_flag("--quick", line.quick,
+                  "one listed shape, few restarts: for exploring, never promotes");
+  add.sandbox(judge);
+  add.json(judge);
+
+  CLI::App* task = app.add_subcommand("task", "work on a task's definition");
+  task->require_subcommand(1);
+  CLI::App* check =
+      task->add_subcommand("check", "lint task.toml and test the task's own checker with mutants");
+  check->callback([&line] { line.command = "task check"; });
+  add.task(check);
+  add.sandbox(check);
+  add.json(check);
+
+  CLI::App* doctor = add.command("doctor", "what this machine can do and what to install");
+  add.json(doctor);
+}
+
+void add_view_commands(Builder& add, CommandLine& line) {
+  CLI::App* runs = add.command("runs", "list the runs");
+  add.json(runs);
+  CLI::App* status = add.command("status", "where a run stands");
+  add.run(status);
+  add.json(status);
+  CLI::App* log = add.command("log", "the events of a run");
+  add.run(log);
+  log->add_flag("--follow", line.follow, "wait for more until the run ends");
+  log->add_flag("--json", line.json, "one JSON object a line");
+  CLI::App* best = add.command("best", "the best candidate's files");
+  add.run(best);
+  best->add_option("--out", line.out,
+                   "empty or new folder to write them to (default: print what it is)");
+  add.json(best);
+  CLI::App* report = add.command("report", "write the report (HTML and Markdown)");
+  add.run(report);
+  report->add_option("--out", line.out,
+                     "file ending in .html or .md (default: both, in the run's folder)");
+  CLI::App* exported = add.command("export", "the whole log as JSON lines on standard output");
+  add.run(exported);
+  exported->add_flag("--redacted", line.redacted, "without prompts, texts, host names and secrets");
+  CLI::App* verify = add.command("verify", "prove that nothing was cut out of a log or changed");
+  add.run(verify);
+  add.json(verify);
+  CLI::App* prune = add.command("prune", "delete artifacts that nothing of note needs");
+  add.run(prune);
+  prune->add_flag("--dry-run", line.dry_run, "only say what would go");
+  add.json(prune);
+}
+
+bool needs_run(const std::string& command) {
+  static const std::vector<std::string> commands = {"resume", "attempt", "status", "log",  "best",
+                                                    "report", "export",  "verify", "prune"};
+  return std::find(commands.begin(), commands.end(), command) != commands.end();
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, char** argv) {
+  CommandLine line;
+  CLI::App app{about, "marathon"};
+  app.set_version_flag("--version", "marathon " MARATHON_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  Builder add(app, line);
+  add_run_commands(add, line);
+  add_judge_commands(add, app, line);
+  add_view_commands(add, line);
+  try {
+    app.parse(argc, argv);
+    if (needs_run(line.command) && line.run.empty() && !line.last) {
+      throw CLI::RequiredError("RUN (or --last; `marathon runs` lists them)");
+    }
+    if (line.command == "judge" && line.task.empty() == line.request.empty()) {
+      throw CLI::RequiredError("either TASK or --request FILE --result FILE");
+    }
+    if (!line.request.empty() && line.result.empty()) throw CLI::RequiredError("--result FILE");
+    if (line.last) line.run = "--last";
+  } catch (const CLI::ParseError& error) {
+    line.exit = app.exit(error) == 0 ? exit_ok : exit_usage;
+  }
+  return line;
+}
+
+}  // namespace marathon

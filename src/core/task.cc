@@ -1,0 +1,99 @@
+#include "core/task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace marathon {
+
+std::string_view to_string(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::kernel:
+      return "kernel";
+    case TaskKind::command:
+      return "command";
+  }
+  return "";
+}
+
+std::string_view to_string(Language language) {
+  switch (language) {
+    case Language::cpp:
+      return "c++";
+    case Language::cuda:
+      return "cuda";
+    case Language::triton:
+      return "triton";
+  }
+  return "";
+}
+
+std::string_view to_string(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return "fp32";
+    case DType::fp64:
+      return "fp64";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+  }
+  return "";
+}
+
+std::string_view to_string(ShapeSet set) {
+  switch (set) {
+    case ShapeSet::listed:
+      return "listed";
+    case ShapeSet::hidden:
+      return "hidden";
+    case ShapeSet::stress:
+      return "stress";
+  }
+  return "";
+}
+
+std::string_view to_string(Direction direction) {
+  switch (direction) {
+    case Direction::minimize:
+      return "minimize";
+    case Direction::maximize:
+      return "maximize";
+  }
+  return "";
+}
+
+int64_t bytes_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
+    case DType::fp32:
+    case DType::int32:
+      return 4;
+    case DType::fp64:
+    case DType::int64:
+      return 8;
+  }
+  return 0;
+}
+
+bool is_floating(DType dtype) { return dtype != DType::int32 && dtype != DType::int64; }
+
+std::string to_string(const Diagnostic& diagnostic) {
+  const std::string_view severity = diagnostic.warning ? "warning" : "error";
+  if (diagnostic.line == 0) {
+    return fmt::format("{}: {}: {}", diagnostic.file, severity, diagnostic.message);
+  }
+  return fmt::format("{}:{}:{}: {}: {}", diagnostic.file, diagnostic.line, diagnostic.column,
+                     severity, diagnostic.message);
+}
+
+bool ParsedTask::ok() const { return std::ranges::all_of(diagnostics, &Diagnostic::warning); }
+
+}  // namespace marathon

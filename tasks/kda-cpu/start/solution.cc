@@ -64,22 +64,22 @@ INLINE float sum_of(Vec x) {
 
 // ---- exp and the L2 norm: PREP 0 as the baseline, 1 norms in vectors, 2 exp in vectors as well
 
-// exp for -87 ≤ x ≤ 88, relative error ≤ 2e-7 (measured over every float in the range); smaller x
-// give about 1e-38, larger ones 3e38. The biased exponent is cut from a positive number, so no
-// rounding trick stands here that -ffast-math could fold away.
+// exp for -87 ≤ x ≤ 88, relative error below 1e-7, 3e-7 with -ffast-math (every float compared);
+// smaller x give 1e-38, larger ones 1.7e38. The polynomial is exact at 0: a decay of 1 must not
+// drift in a thousand tokens. The biased exponent is cut from a positive number: no rounding trick
+// stands here that -ffast-math could fold away.
 INLINE Vec exp_of(Vec x) {
   const Vec low = Vec{} - 87.0f, high = Vec{} + 88.0f;
-  x = x < low ? low : x;
-  x = x > high ? high : x;
+  x = x > low ? x : low;
+  if (ANCHOR != 2) x = x < high ? x : high;  // gates alone are never positive
   const IntVec biased = __builtin_convertvector(x * 1.44269504f + 127.5f, IntVec);
   const Vec n = __builtin_convertvector(biased - 127, Vec);
   const Vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  Vec p = r * 1.381453782e-03f + 8.368745320e-03f;
+  p = p * r + 4.166839083e-02f;
+  p = p * r + 1.666652040e-01f;
+  p = p * r + 4.999999343e-01f;
+  p = p * (r * r) + r + 1.0f;
   return p * reinterpret_cast<Vec>(biased << 23);
 }
 
@@ -97,18 +97,6 @@ INLINE float dot(const float* __restrict x, const float* __restrict y) {
   Vec sum = {};
   for (int64_t i = 0; i < K; i += lanes) sum += load(x + i) * load(y + i);
   return sum_of(sum);
-}
-
-template <int64_t K>
-INLINE void normalise(const float* __restrict x, float scale, float* __restrict result) {
-  float sum = 0;
-  if constexpr (PREP == 0) {
-    for (int64_t i = 0; i < K; ++i) sum += x[i] * x[i];
-  } else {
-    sum = dot<K>(x, x);
-  }
-  const float factor = scale / std::sqrt(sum + kda_norm_epsilon);
-  for (int64_t i = 0; i < K; ++i) result[i] = x[i] * factor;
 }
 
 // ---- what a block of tokens needs and every tile shares
@@ -134,16 +122,63 @@ struct Scratch {
   float state[K * K];  // LAYOUT 1: one tile after the other, each [K][VTILE]
 };
 
-// The part that all forms share. Tokens past the end are zeros: they change nothing.
+// What a token reads, into L1 ahead of its turn: rows of one head lie H · K floats apart. An
+// address past the end is harmless to a prefetch.
+template <int64_t K>
+INLINE void prefetch_token(const KdaArgs<float>& a, int64_t row) {
+  for (int64_t d = 0; d < K; d += 16) {
+    __builtin_prefetch(a.query + row * K + d);
+    __builtin_prefetch(a.key + row * K + d);
+    __builtin_prefetch(a.gate + row * K + d);
+    __builtin_prefetch(a.value + row * K + d);
+  }
+}
+
+template <int64_t K>
+INLINE float square_of(const float* __restrict x) {
+  float sum = 0;
+  for (int64_t i = 0; i < K; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+// Σq² and Σk² of up to 8 tokens; the last of `count` is read again for those that are missing.
+template <int64_t K>
+INLINE void squares_of(const KdaArgs<float>& a, int64_t row, int64_t count, float* squares) {
+  Vec sums[2 * group] = {};
+  for (int64_t n = 0; n < group; ++n) {
+    const int64_t at = (row + (n < count ? n : count - 1) * a.h) * K;
+    if constexpr (PREP == 0) {
+      squares[n] = square_of<K>(a.query + at);
+      squares[group + n] = square_of<K>(a.key + at);
+    } else {
+      for (int64_t d = 0; d < K; d += lanes) {
+        sums[n] += load(a.query + at + d) * load(a.query + at + d);
+        sums[group + n] += load(a.key + at + d) * load(a.key + at + d);
+      }
+    }
+  }
+  if constexpr (PREP > 0)
+    for (int64_t n = 0; n < 2 * group; n += lanes) store(squares + n, sums_of(sums + n));
+}
+
+template <int64_t K>
+INLINE void scale_row(const float* __restrict x, float factor, float* __restrict result) {
+  for (int64_t i = 0; i < K; ++i) result[i] = x[i] * factor;
+}
+
+// The part that all forms share.
 template <int64_t K>
 void prepare_tokens(const KdaArgs<float>& a, int64_t row, int64_t count, Prepared<K>& p) {
   const float scale = 1 / std::sqrt(static_cast<float>(K));
+  float squares[2 * group];
   for (int64_t t = 0; t < count; ++t) {
-    const int64_t at = (row + t * a.h) * K;
-    normalise<K>(a.query + at, scale, p.q[t]);
-    normalise<K>(a.key + at, 1, p.k[t]);
+    const int64_t n = t % group, at = (row + t * a.h) * K;
+    if (n == 0) squares_of<K>(a, row + t * a.h, count - t, squares);
+    scale_row<K>(a.query + at, scale / std::sqrt(squares[n] + kda_norm_epsilon), p.q[t]);
+    scale_row<K>(a.key + at, 1 / std::sqrt(squares[group + n] + kda_norm_epsilon), p.k[t]);
     p.beta[t] = a.beta[row + t * a.h];
     if (FORM != 3 || ANCHOR == 2) exp_row<K>(a.gate + at, p.decay[t]);
+    if constexpr (PREFETCH > 0) prefetch_token<K>(a, row + (t + PREFETCH) * a.h);
   }
 }
 
@@ -247,9 +282,9 @@ INLINE void add_waiting(float* __restrict s, int64_t stride, const float* __rest
 
 // The products of token j with the 8 tokens from i on, those before `from` left out. `x` is k_j
 // times what decays it up to token i - 1; with DECAYED it is decayed further, token by token, and
-// written back.
+// goes to `tail`.
 template <int64_t K, int from, bool DECAYED>
-INLINE void pair_group(float* __restrict x, int64_t i, const float (*__restrict k)[K],
+INLINE void pair_group(const float* x, float* tail, int64_t i, const float (*__restrict k)[K],
                        const float (*__restrict q)[K], const float (*__restrict decay)[K],
                        float* __restrict result) {
   Vec sums[2 * group] = {};
@@ -262,45 +297,46 @@ INLINE void pair_group(float* __restrict x, int64_t i, const float (*__restrict 
       sums[n] += y * load(k[i + n] + d);
       sums[group + n] += y * load(q[i + n] + d);
     }
-    if (DECAYED) store(x + d, y);
+    if (DECAYED) store(tail + d, y);
   }
   for (int64_t n = 0; n < 2 * group; n += lanes) store(result + n, sums_of(sums + n));
 }
 
 template <int64_t K, bool DECAYED>
-void pair_token(float* __restrict x, int64_t j, const float (*__restrict k)[K],
+void pair_token(const float* x, float* tail, int64_t j, const float (*__restrict k)[K],
                 const float (*__restrict q)[K], const float (*__restrict decay)[K],
                 float (*__restrict result)[2][group]) {
   const int64_t i = j / group * group;
   float* first = &result[i / group][0][0];
   switch (j % group) {
     case 0:
-      pair_group<K, 0, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 0, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 1:
-      pair_group<K, 1, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 1, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 2:
-      pair_group<K, 2, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 2, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 3:
-      pair_group<K, 3, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 3, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 4:
-      pair_group<K, 4, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 4, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 5:
-      pair_group<K, 5, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 5, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 6:
-      pair_group<K, 6, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 6, DECAYED>(x, tail, i, k, q, decay, first);
       break;
     case 7:
-      pair_group<K, 7, DECAYED>(x, i, k, q, decay, first);
+      pair_group<K, 7, DECAYED>(x, tail, i, k, q, decay, first);
       break;
   }
   for (int64_t next = i + group; next < chunk; next += group)
-    pair_group<K, -1, DECAYED>(x, next, k, q, decay, &result[next / group][0][0]);
+    pair_group<K, -1, DECAYED>(DECAYED ? tail : x, tail, next, k, q, decay,
+                               &result[next / group][0][0]);
 }
 
 // ANCHOR 2: decays between two tokens as running products; every factor is ≤ 1, nothing overflows.
@@ -308,15 +344,17 @@ template <int64_t K>
 void chunk_by_products(Prepared<K>& p, int64_t first) {
   const auto decay = p.decay + first;
   const auto k = p.k + first, q = p.q + first, tail = p.tail + first;
-  for (int64_t j = 0; j < chunk; ++j) {
-    std::memcpy(tail[j], k[j], sizeof k[j]);
-    pair_token<K, true>(tail[j], j, k, q, decay, p.pairs[first + j]);
-  }
-  for (int64_t i = 0; i < chunk; ++i)
-    for (int64_t d = 0; d < K; ++d) {
-      if (i > 0) decay[i][d] *= decay[i - 1][d];
-      k[i][d] *= decay[i][d], q[i][d] *= decay[i][d];
+  for (int64_t j = 0; j < chunk; ++j)
+    pair_token<K, true>(k[j], tail[j], j, k, q, decay, p.pairs[first + j]);
+  for (int64_t d = 0; d < K; d += lanes) {
+    Vec product = Vec{} + 1.0f;
+    for (int64_t i = 0; i < chunk; ++i) {
+      product *= load(decay[i] + d);
+      store(k[i] + d, load(k[i] + d) * product);
+      store(q[i] + d, load(q[i] + d) * product);
     }
+    store(decay[chunk - 1] + d, product);
+  }
 }
 
 // ANCHOR 0 and 1: exp(G_i - G_j) = exp(G_i - a) exp(a - G_j) with a = 0 (the chunk's start) or G in
@@ -349,7 +387,7 @@ void chunk_by_anchor(const KdaArgs<float>& a, int64_t row, int64_t count, Prepar
     }
   }
   for (int64_t j = 0; j < chunk; ++j)
-    pair_token<K, false>(down[j], j, k_up, q_up, nullptr, p.pairs[first + j]);
+    pair_token<K, false>(down[j], nullptr, j, k_up, q_up, nullptr, p.pairs[first + j]);
 }
 
 template <int64_t K>
@@ -371,8 +409,7 @@ void prepare_chunks(const KdaArgs<float>& a, int64_t row, int64_t count, Prepare
 // ROWS tokens read the tile at once: each row of the state is loaded once for 2 · ROWS sums.
 template <int64_t K>
 INLINE void read_state(const float* __restrict s, int64_t stride, const Prepared<K>& p, int64_t t,
-                       Vec (*__restrict ks)[vectors], Vec (*__restrict qs)[vectors]) {
-  Vec by_k[ROWS][vectors] = {}, by_q[ROWS][vectors] = {};
+                       Vec (*__restrict by_k)[vectors], Vec (*__restrict by_q)[vectors]) {
   for (int64_t i = 0; i < K; ++i) {
     Vec x[vectors];
     for (int64_t n = 0; n < vectors; ++n) x[n] = load(s + i * stride + n * lanes);
@@ -382,8 +419,6 @@ INLINE void read_state(const float* __restrict s, int64_t stride, const Prepared
         by_q[r][n] += x[n] * p.q[t + r][i];
       }
   }
-  for (int64_t r = 0; r < ROWS; ++r)
-    for (int64_t n = 0; n < vectors; ++n) ks[r][n] = by_k[r][n], qs[r][n] = by_q[r][n];
 }
 
 // S ← diag(exp(G_last)) S + Σ_t tail_t u_tᵀ, 2 · ROWS rows of the state in registers.
@@ -406,29 +441,35 @@ INLINE void update_state(float* __restrict s, int64_t stride, const Prepared<K>&
   }
 }
 
-template <int64_t K>
+// u_i = β_i (v_i - k_iᵀS - Σ_{j<i} pair_ij u_j), o_i = q_iᵀS + Σ_{j≤i} pair'_ij u_j for ROWS tokens
+// at once: first all u that are known, then the triangle of these tokens, all in registers.
+template <int64_t K, bool FULL>
 INLINE void chunk_tile(float* __restrict s, int64_t stride, const Prepared<K>& p, int64_t first,
                        int64_t count, const float* v, float* out, int64_t step,
                        float (*__restrict u)[tile_v]) {
   for (int64_t t = 0; t < chunk; t += ROWS) {
-    Vec ks[ROWS][vectors], qs[ROWS][vectors];
-    read_state<K>(s, stride, p, first + t, ks, qs);
-    for (int64_t r = 0; r < ROWS; ++r) {
-      const int64_t i = t + r;
-      const float* pair = &p.pairs[first][i / group][0][i % group];
-      constexpr int64_t next = sizeof p.pairs[0] / sizeof(float);
-      Vec x[vectors], o[vectors];
-      for (int64_t n = 0; n < vectors; ++n) x[n] = ks[r][n], o[n] = qs[r][n];
-      for (int64_t j = 0; j < i; ++j)
-        for (int64_t n = 0; n < vectors; ++n) {
-          const Vec y = load(u[j] + n * lanes);
-          x[n] += y * pair[j * next];
-          o[n] += y * pair[j * next + group];
-        }
+    Vec x[ROWS][vectors] = {}, o[ROWS][vectors] = {};
+    read_state<K>(s, stride, p, first + t, x, o);
+    for (int64_t j = 0; j < t; ++j) {
+      const float* pair = &p.pairs[first + j][t / group][0][t % group];
       for (int64_t n = 0; n < vectors; ++n) {
-        x[n] = i < count ? (load(v + i * step + n * lanes) - x[n]) * p.beta[first + i] : Vec{};
-        store(u[i] + n * lanes, x[n]);
-        if (i < count) store(out + i * step + n * lanes, o[n] + x[n] * pair[i * next + group]);
+        const Vec y = load(u[j] + n * lanes);
+        for (int64_t r = 0; r < ROWS; ++r) x[r][n] += y * pair[r], o[r][n] += y * pair[group + r];
+      }
+    }
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < ROWS; ++j) {
+      const float* pair = &p.pairs[first + t + j][t / group][0][t % group];
+      const float beta = p.beta[first + t + j];
+      const bool real_token = FULL || t + j < count;
+      for (int64_t n = 0; n < vectors; ++n) {
+        const int64_t at = (t + j) * step + n * lanes;
+        const Vec y = real_token ? (load(v + at) - x[j][n]) * beta : Vec{};
+        store(u[t + j] + n * lanes, y);
+        if (real_token) store(out + at, o[j][n] + y * pair[group + j]);
+#pragma GCC unroll 8
+        for (int64_t r = j + 1; r < ROWS; ++r)
+          x[r][n] += y * pair[r], o[r][n] += y * pair[group + r];
       }
     }
   }
@@ -453,8 +494,12 @@ void sweep_tile(const KdaArgs<float>& a, float* s, int64_t stride, int64_t row, 
       one_pass_token<K>(s, stride, p, t, v + t * step, out + t * step, waiting);
     add_waiting<K>(s, stride, p.k[count - 1], waiting);
   } else {
-    for (int64_t t = 0; t < count; t += chunk)
-      chunk_tile<K>(s, stride, p, t, count - t, v + t * step, out + t * step, step, scratch.u);
+    int64_t t = 0;
+    for (; t + chunk <= count; t += chunk)
+      chunk_tile<K, true>(s, stride, p, t, chunk, v + t * step, out + t * step, step, scratch.u);
+    if (t < count)
+      chunk_tile<K, false>(s, stride, p, t, count - t, v + t * step, out + t * step, step,
+                           scratch.u);
   }
 }
 

@@ -14,17 +14,17 @@ namespace marathon {
 
 // One line of the ledger.
 struct Attempt {
-  int64_t number = 0;               // 1, 2, 3 … in the order in which the candidates were added
+  int64_t number = 0;  // 1, 2, 3 … in the order in which the candidates were added
   std::string candidate, parent, hypothesis, category, by, commit;
   Configuration configuration;
-  int64_t evaluation = 0;           // 0: not evaluated
-  int64_t finished_sequence = 0;    // of evaluation.finished; 0: none yet
+  int64_t evaluation = 0;         // 0: not evaluated
+  int64_t finished_sequence = 0;  // of evaluation.finished; 0: none yet
   int64_t recorded_at_us = 0;
-  double active_s = 0;              // of the run, when the verdict came
+  double active_s = 0;  // of the run, when the verdict came
   std::optional<VerdictKind> verdict;
   Interval speedup, gain;
-  std::string reason;               // the verdict's deciding reason, at most 300 characters
-  std::string profile_sentence;     // what the profiler said first
+  std::string reason;            // the verdict's deciding reason, at most 300 characters
+  std::string profile_sentence;  // what the profiler said first
   bool became_incumbent = false;
 };
 
@@ -34,33 +34,45 @@ struct Spent {
 };
 
 // An intent without an outcome.
-struct OpenTool { int64_t turn = 0; std::string call, name; };
-struct OpenEvaluation { int64_t evaluation = 0; std::string candidate, incumbent, key; uint64_t seed = 0; int64_t sequence = 0; };
+struct OpenTool {
+  int64_t turn = 0;
+  std::string call, name;
+};
+struct OpenEvaluation {
+  int64_t evaluation = 0;
+  std::string candidate, incumbent, key;
+  uint64_t seed = 0;
+  int64_t sequence = 0;
+};
 
-struct Incumbent { std::string candidate; Interval speedup; int64_t evaluation = 0, attempt = 0; };
+struct Incumbent {
+  std::string candidate;
+  Interval speedup;
+  int64_t evaluation = 0, attempt = 0;
+};
 
 struct State {
   std::optional<RunStarted> start;
   Budget budget;
   Target target;
-  int64_t events = 0;                  // the last sequence applied
+  int64_t events = 0;  // the last sequence applied
   int64_t last_recorded_at_us = 0;
   std::string last_hash;
   std::vector<Attempt> attempts;
-  std::unordered_map<std::string, int64_t> attempt_of;   // candidate → index in attempts
+  std::unordered_map<std::string, int64_t> attempt_of;  // candidate → index in attempts
   std::optional<Incumbent> incumbent;
-  std::map<std::string, std::string> workspace;          // path → content hash, now
-  std::vector<ToolCall> pending_calls;                   // of the last turn, not yet finished
-  int64_t turn_open = 0;                                 // number of a turn without outcome, or 0
+  std::map<std::string, std::string> workspace;  // path → content hash, now
+  std::vector<ToolCall> pending_calls;           // of the last turn, not yet finished
+  int64_t turn_open = 0;                         // number of a turn without outcome, or 0
   std::optional<OpenTool> tool_open;
   std::optional<OpenEvaluation> evaluation_open;
-  std::vector<std::string> recent_results;               // of the last turn's tools, for the agent
+  std::vector<std::string> recent_results;  // of the last turn's tools, for the agent
   bool agent_exhausted = false;
   Spent spent;
-  double active_before_s = 0;          // active seconds of processes before the current one
+  double active_before_s = 0;  // active seconds of processes before the current one
   int64_t resumes = 0;
   int64_t evaluations_since_gain = 0;
-  double noise = 0;                    // from the A/A measurement, relative
+  double noise = 0;  // from the A/A measurement, relative
   std::vector<std::string> notes;
   std::optional<RunEnded> ending;
   int64_t unknown_events = 0;
@@ -71,18 +83,23 @@ void apply(State& state, const Event& envelope, const Payload& payload);
 
 // Budget left and stop rule, as values for every view.
 struct Progress {
-  std::string phase;                   // "starting", "running", "ended", …
+  std::string phase;  // "starting", "running", "ended", …
   double speedup = 0, low = 0, high = 0;
   bool goal_met = false;
-  double fraction_of_budget = 0;       // the largest of the limits in use
+  double fraction_of_budget = 0;  // the largest of the limits in use
 };
 Progress progress_of(const State& state);
 
-// `status --json`: run, task, state, ending, evaluations, tool_calls, turns, best, goal, budget, events.
+// `status --json`: run, task, state, ending, evaluations, tool_calls, turns, best, goal, budget,
+// events.
 Json status_json(const State& state);
 
 // Snapshot: to open a long log without folding it all. state_from_json(to_json(s)) == s.
 Json to_json(const State& state);
 Result<State> state_from_json(const Json& json);
+
+// Hash over everything that must be equal after a crash and a resume: what was proposed, judged and
+// decided. Times, figures of timings, processes and dates are left out.
+std::string fold_fingerprint(const State& state);
 
 }  // namespace marathon

@@ -1,0 +1,13 @@
+// expect: timed_out|crashed|rule_broken
+// ignores every signal that can be ignored and loops
+#include <csignal>
+
+#include "prefix.h"
+
+extern "C" int marathon_run(const MarathonArgs* args) {
+  volatile const MarathonArgs* keep = args;
+  for (int number = 1; number < 64; ++number) std::signal(number, SIG_IGN);
+  while (keep != nullptr) {
+  }
+  return 0;
+}

@@ -328,6 +328,13 @@ std::string repeated(std::string_view piece, int64_t count) {
   return text;
 }
 
+// Found by fuzzing: toml++ 3.3 ended the process.
+TEST(TaskErrors, ThatOnceEndedTheProcess) {
+  EXPECT_THAT(all_problems("[\x1c[tensor]]"), HasSubstr("task.toml:1:2: error: not valid TOML"));
+  EXPECT_THAT(all_problems("a = { b = \u03dd9 }"),
+              HasSubstr("task.toml:1:11: error: not valid TOML"));
+}
+
 // toml++ 3.3 builds the first two and dies when it destroys them.
 TEST(TaskErrors, DepthAndSizeAreBounded) {
   EXPECT_THAT(all_problems(repeated("a.", 100000) + "a = 1"),

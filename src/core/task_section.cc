@@ -12,6 +12,7 @@ namespace marathon {
 namespace {
 
 constexpr size_t max_kept = 200;
+constexpr size_t max_message_bytes = 1000;
 
 // Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -39,6 +40,21 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
+// At most `most` bytes, never a part of a character, control characters escaped: messages quote
+// what others wrote, and a terminal obeys it.
+std::string printable(std::string_view text, size_t most) {
+  size_t end = std::min(text.size(), most);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  std::string result;
+  for (const char c : text.substr(0, end)) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    result += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return result + (end < text.size() ? "…" : "");
+}
+
 std::string range_text(Range range) {
   if (std::isinf(range.high)) {
     return fmt::format("{} {:g}", range.open_low ? "more than" : "at least", range.low);
@@ -49,19 +65,7 @@ std::string range_text(Range range) {
 
 }  // namespace
 
-std::string in_quotes(std::string_view text) {
-  std::string result = "'";
-  size_t end = std::min<size_t>(text.size(), 60);
-  // Never cut a character of several bytes in two.
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  for (const char c : text.substr(0, end)) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    result += control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
-  }
-  return result + (end < text.size() ? "…'" : "'");
-}
+std::string in_quotes(std::string_view text) { return "'" + printable(text, 60) + "'"; }
 
 std::optional<std::string> nearest(std::string_view text, std::span<const std::string> candidates) {
   const std::string wanted = lowered(text);
@@ -91,21 +95,21 @@ std::string suggestion(std::string_view text, std::span<const std::string> candi
                      fmt::join(candidates.begin(), candidates.end() - 1, ", "), candidates.back());
 }
 
-void Problems::error(Position at, std::string message) {
+void Problems::error(Position at, const std::string& message) {
   ++errors_;
-  add(at, false, std::move(message));
+  add(at, false, message);
 }
 
-void Problems::warning(Position at, std::string message) { add(at, true, std::move(message)); }
+void Problems::warning(Position at, const std::string& message) { add(at, true, message); }
 
 bool Problems::full() const { return found_.size() >= max_kept; }
 
-void Problems::add(Position at, bool warning, std::string message) {
+void Problems::add(Position at, bool warning, const std::string& message) {
   if (full()) {
     ++left_out_;
     return;
   }
-  found_.push_back({file_, at.line, at.column, warning, std::move(message)});
+  found_.push_back({file_, at.line, at.column, warning, printable(message, max_message_bytes)});
 }
 
 std::vector<Diagnostic> Problems::sorted() && {

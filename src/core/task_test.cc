@@ -140,8 +140,9 @@ TEST(Task, TheExamplesOfTheDocumentationAreSound) {
 
 TEST(Task, TheShippedTasksAreSound) {
   const std::filesystem::path tasks = std::filesystem::path(MARATHON_SOURCE_DIR) / "tasks";
+  const std::vector<std::filesystem::path> files = list_files(tasks).value();
   int64_t count = 0;
-  for (const std::filesystem::path& file : list_files(tasks).value()) {
+  for (const std::filesystem::path& file : files) {
     if (file.filename() != "task.toml") continue;
     EXPECT_EQ(all_problems(read_file(tasks / file).value()), "") << file;
     ++count;

@@ -38,7 +38,7 @@ class RunLock {
 struct OpenReport {
   int64_t events = 0;
   bool from_snapshot = false;
-  std::string torn;                     // empty, or what was lost, in a sentence
+  std::string torn;  // empty, or what was lost, in a sentence
 };
 
 // The writer. Appends are durable when they return (WAL, synchronous=FULL).
@@ -57,7 +57,7 @@ class Log {
   Result<Event> append(const Payload& payload, const std::string& causation_id = "");
 
   const OpenReport& report() const;
-  const State& state() const;           // fold of everything appended so far
+  const State& state() const;  // fold of everything appended so far
 
   // Writes `run_folder`/snapshot.json; may be deleted at any time.
   Status write_snapshot() const;
@@ -90,8 +90,8 @@ class Reader {
 
 struct VerifyReport {
   int64_t events = 0;
-  std::vector<std::string> problems;    // empty: nothing was cut out or changed
-  std::string last_hash;                // write it down elsewhere to prove that no tail was cut
+  std::vector<std::string> problems;  // empty: nothing was cut out or changed
+  std::string last_hash;              // write it down elsewhere to prove that no tail was cut
 };
 // Chain, sequence gaps, duplicate idempotency keys, artifacts that events name and their content.
 Result<VerifyReport> verify_run(const std::filesystem::path& run_folder);
@@ -106,8 +106,8 @@ class Artifacts {
   // `quota_bytes` 0: none. Error no_space from put() once the quota is reached.
   static Result<Artifacts> open(const std::filesystem::path& run_folder, int64_t quota_bytes = 0);
 
-  Result<std::string> put(std::string_view bytes);       // → hash; durable when it returns
-  Result<std::string> get(const std::string& hash) const; // checks the content against the hash
+  Result<std::string> put(std::string_view bytes);         // → hash; durable when it returns
+  Result<std::string> get(const std::string& hash) const;  // checks the content against the hash
   bool has(const std::string& hash) const;
   std::filesystem::path path_of(const std::string& hash) const;
   int64_t bytes() const;
@@ -118,9 +118,12 @@ class Artifacts {
   int64_t quota_bytes_, bytes_;
 };
 
-struct PruneReport { int64_t removed_files = 0, removed_bytes = 0, kept_files = 0, kept_bytes = 0; };
-// Removes artifacts that no event of note needs: kept are those of the start, of every incumbent and
-// of the newest attempt, and what the notes name. The caller holds the RunLock.
-Result<PruneReport> prune_artifacts(const std::filesystem::path& run_folder, const State& state, bool dry_run);
+struct PruneReport {
+  int64_t removed_files = 0, removed_bytes = 0, kept_files = 0, kept_bytes = 0;
+};
+// Removes artifacts that no event of note needs: kept are those of the start, of every incumbent
+// and of the newest attempt, and what the notes name. The caller holds the RunLock.
+Result<PruneReport> prune_artifacts(const std::filesystem::path& run_folder, const State& state,
+                                    bool dry_run);
 
 }  // namespace marathon

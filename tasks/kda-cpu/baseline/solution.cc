@@ -26,14 +26,12 @@ void decay_rows(float* s, const float* gate, int64_t dim_k, int64_t dim_v) {
     for (int64_t j = 0; j < dim_v; ++j) s[i * dim_v + j] *= decay;
   }
 }
-void read_by(const float* s, const float* x, int64_t dim_k, int64_t dim_v,
-             float* result) {
+void read_by(const float* s, const float* x, int64_t dim_k, int64_t dim_v, float* result) {
   for (int64_t j = 0; j < dim_v; ++j) result[j] = 0;
   for (int64_t i = 0; i < dim_k; ++i)
     for (int64_t j = 0; j < dim_v; ++j) result[j] += x[i] * s[i * dim_v + j];
 }
-void add_outer(float* s, const float* k, const float* u,
-               int64_t dim_k, int64_t dim_v) {
+void add_outer(float* s, const float* k, const float* u, int64_t dim_k, int64_t dim_v) {
   for (int64_t i = 0; i < dim_k; ++i)
     for (int64_t j = 0; j < dim_v; ++j) s[i * dim_v + j] += k[i] * u[j];
 }

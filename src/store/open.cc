@@ -1,5 +1,6 @@
 #include "store/open.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ Result<OpenLog> open_for_reading(const fs::path& run_folder) {
   }
   Result<OpenLog> opened = open_as(file, OpenMode::read);
   // SQLite wants to create log.db-shm. Where it may not, nobody else writes here either.
-  if (opened || ::access(run_folder.c_str(), W_OK) == 0) return opened;
+  if (opened || ::faccessat(AT_FDCWD, run_folder.c_str(), W_OK, AT_EACCESS) == 0) return opened;
   const fs::path wal = file.string() + "-wal";
   const bool has_wal = fs::exists(wal, none) && fs::file_size(wal, none) > 0;
   return open_as(file, has_wal ? OpenMode::read_copy : OpenMode::immutable);

@@ -44,10 +44,13 @@ std::string lower(std::string_view text) {
   return low;
 }
 
+// No name is longer. The limit keeps the scan linear: a word is looked at again behind each '-'.
+constexpr size_t longest_name = 256;
+
 template <class Is>
-size_t length_while(std::string_view text, Is is) {
+size_t length_while(std::string_view text, Is is, size_t limit = std::string_view::npos) {
   size_t n = 0;
-  while (n < text.size() && is(text[n])) ++n;
+  while (n < text.size() && n < limit && is(text[n])) ++n;
   return n;
 }
 
@@ -117,19 +120,28 @@ size_t separator_length(std::string_view text, bool option) {
   return n + length_while(text.substr(n), is_quote);
 }
 
+// Up to a space, a quote or what else ends a value; a header's goes on to the end of its line.
+size_t value_length(std::string_view text, bool header) {
+  size_t n = 0;
+  for (; n < text.size(); ++n) {
+    const char c = text[n];
+    const bool escaped_quote = c == '\\' && n + 1 < text.size() && text[n + 1] == '"';
+    if (escaped_quote || c == '\n' || c == '\r' || c == '"' || c == '\'' || c == '`') break;
+    if (!header && (is_space(c) || c == ',' || c == ';' || c == '&' || c == '}' || c == ')')) break;
+  }
+  return n;
+}
+
 // name=value, "name": "value", --name value, Name: value.
 Match match_assignment(std::string_view text) {
   const size_t dashes = text.starts_with("--") ? 2 : 0;
-  const size_t name = length_while(text.substr(dashes), is_name);
+  const size_t name = length_while(text.substr(dashes), is_name, longest_name);
   if (name < 3 || name > 100 || !is_secret_name(text.substr(dashes, name))) return {};
   const size_t begin = dashes + name + separator_length(text.substr(dashes + name), dashes == 2);
   if (begin == dashes + name) return {};
   const std::string low = lower(text.substr(dashes, name));
   const bool header = low.ends_with("authorization") || low.ends_with("cookie");
-  const size_t value = length_while(text.substr(begin), [&](char c) {
-    if (c == '\n' || c == '\r' || c == '"' || c == '\'' || c == '`') return false;
-    return header || (!is_space(c) && c != ',' && c != ';' && c != '&' && c != '}' && c != ')');
-  });
+  const size_t value = value_length(text.substr(begin), header);
   const std::string_view content = text.substr(begin, value);
   const bool count = low.ends_with("tokens") && std::ranges::all_of(content, is_digit);
   if (value == 0 || count) return {};
@@ -137,8 +149,8 @@ Match match_assignment(std::string_view text) {
 }
 
 Match match_url(std::string_view text) {
-  const size_t scheme =
-      length_while(text, [](char c) { return is_alnum(c) || c == '+' || c == '.' || c == '-'; });
+  const size_t scheme = length_while(
+      text, [](char c) { return is_alnum(c) || c == '+' || c == '.' || c == '-'; }, 21);
   if (scheme == 0 || scheme > 20 || !text.substr(scheme).starts_with("://")) return {};
   const size_t authority = length_while(text.substr(scheme + 3), [](char c) {
     return is_name(c) || c == ':' || c == '@' || c == '%' || c == '[' || c == ']' || c == '~' ||
@@ -149,8 +161,8 @@ Match match_url(std::string_view text) {
 }
 
 Match match_address(std::string_view text) {
-  const size_t local =
-      length_while(text, [](char c) { return is_name(c) || c == '%' || c == '+'; });
+  const size_t local = length_while(
+      text, [](char c) { return is_name(c) || c == '%' || c == '+'; }, longest_name);
   if (local == 0 || local >= text.size() || text[local] != '@') return {};
   const size_t domain = length_while(text.substr(local + 1), is_name);
   if (domain < 2) return {};
@@ -172,8 +184,8 @@ Match match_ipv4(std::string_view text) {
 }
 
 Match match_ipv6(std::string_view text) {
-  const size_t length =
-      length_while(text, [](char c) { return is_hex(c) || c == ':' || c == '.'; });
+  const size_t length = length_while(
+      text, [](char c) { return is_hex(c) || c == ':' || c == '.'; }, longest_name);
   const std::string_view word = text.substr(0, length);
   const int64_t colons = std::ranges::count(word, ':');
   const bool digit = std::ranges::any_of(word, is_digit);
@@ -192,7 +204,7 @@ Match match_home(std::string_view text) {
 }
 
 Match match_names(std::string_view text, const PrivateNames& names) {
-  const size_t length = length_while(text, is_name);
+  const size_t length = length_while(text, is_name, longest_name);
   // A sentence's full stop is no part of the name.
   std::string word = lower(text.substr(0, length));
   while (word.ends_with('.')) word.pop_back();
@@ -208,15 +220,15 @@ Match match_names(std::string_view text, const PrivateNames& names) {
 // A long word of digits, capitals and small letters is more likely a key than prose. So is a hex
 // word that has not the length of a hash that the log uses.
 Match match_random(std::string_view text) {
-  const size_t length = length_while(
-      text, [](char c) { return is_alnum(c) || c == '_' || c == '-' || c == '+' || c == '='; });
-  const std::string_view word = text.substr(0, length);
+  const auto is_part = [](char c) { return is_alnum(c) || c == '_' || c == '-' || c == '+'; };
+  const std::string_view word = text.substr(0, length_while(text, is_part, longest_name));
   const bool mixed = std::ranges::any_of(word, is_digit) && std::ranges::any_of(word, is_upper) &&
                      std::ranges::any_of(word, is_lower);
-  if (length >= 24 && mixed) return {length, std::string(key_mark)};
-  const bool hex = std::ranges::all_of(word, is_hex);
-  if (length >= 32 && hex && length != 40 && length != 64) return {length, std::string(key_mark)};
-  return {};
+  const bool hex = word.size() != 40 && word.size() != 64 && std::ranges::all_of(word, is_hex);
+  if (!(mixed && word.size() >= 24) && !(hex && word.size() >= 32)) return {};
+  size_t length = length_while(text, is_part);
+  length += length_while(text.substr(length), [](char c) { return c == '='; });  // base64's end
+  return {length, std::string(key_mark)};
 }
 
 Match match_any(std::string_view text, const PrivateNames& names) {

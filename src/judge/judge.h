@@ -1,7 +1,8 @@
 // The judge: build → rules → check → measure → profile → verdict. The one door.
 //
-// It returns facts and stores nothing. Trust: this room builds and decides; `marathon-judge` (bench/)
-// owns inputs, oracle and clock; `marathon-worker` (bench/) runs what is not trusted, in the jail.
+// It returns facts and stores nothing. Trust: this room builds and decides; `marathon-judge`
+// (bench/) owns inputs, oracle and clock; `marathon-worker` (bench/) runs what is not trusted, in
+// the jail.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ namespace marathon {
 
 struct LoadedTask {
   Task task;
-  std::filesystem::path folder;   // absolute
-  std::string hash;               // over every file of the task folder
+  std::filesystem::path folder;  // absolute
+  std::string hash;              // over every file of the task folder
 };
 
 // Reads task.toml and the files that it names. Every problem found goes to `diagnostics`; the
@@ -32,7 +33,10 @@ Result<LoadedTask> load_task(const std::filesystem::path& folder,
                              std::vector<Diagnostic>* diagnostics = nullptr);
 
 // Editable files of `folder` by path, and the hash of their content (what a Candidate is).
-Result<std::vector<std::filesystem::path>> editable_files(const Task& task, const std::filesystem::path& folder);
+Result<std::vector<std::filesystem::path>> editable_files(const Task& task,
+                                                          const std::filesystem::path& folder);
+// Files that the task froze, by path in its folder; patterns are expanded.
+Result<std::vector<std::filesystem::path>> frozen_files(const LoadedTask& task);
 Result<std::string> candidate_hash(const Task& task, const std::filesystem::path& folder);
 
 enum class Effort {
@@ -46,21 +50,22 @@ struct EvaluationRequest {
   std::filesystem::path incumbent_folder;  // empty: the baseline stands in
   double incumbent_speedup = 0;            // known from before; lets racing drop losers early
   Effort effort = Effort::full;
-  bool race = true;                        // stop early when the loss is certain
+  bool race = true;  // stop early when the loss is certain
   bool profile_new_best = true;
-  uint64_t seed = 0;                       // 0: a secret one
-  double noise = 0;                        // A/A half width; 0: the floor of the clock only
-  int64_t core = -1;                       // -1: the judge chooses
+  uint64_t seed = 0;  // 0: a secret one
+  double noise = 0;   // A/A half width; 0: the floor of the clock only
+  int64_t core = -1;  // -1: the judge chooses
   bool unsafe_no_sandbox = false;
-  std::filesystem::path cache_folder;      // builds by content and compiler; peaks by machine
-  std::filesystem::path result_folder;     // gets build.txt, profile.txt …: what the verdict names
+  std::filesystem::path cache_folder;   // builds by content and compiler; peaks by machine
+  std::filesystem::path result_folder;  // gets build.txt, profile.txt …: what the verdict names
 };
 
 Json to_json(const EvaluationRequest& request);
 Result<EvaluationRequest> request_from_json(const Json& json);
 
 // Progress, as it happens: ("build", "g++ 1.4 s, cached", 1.4).
-using StageSink = std::function<Status(const std::string& stage, const std::string& text, double seconds)>;
+using StageSink =
+    std::function<Status(const std::string& stage, const std::string& text, double seconds)>;
 
 // Seam: where an evaluation runs.
 class Executor {
@@ -75,22 +80,34 @@ std::unique_ptr<Executor> make_local_executor();
 std::unique_ptr<Executor> make_slurm_executor(std::vector<std::string> command);
 
 // A/A: the baseline against itself through the whole protocol. The noise that `faster` must exceed.
-struct NoiseReport { Interval ratio; double noise = 0; int64_t pairs = 0; };
+struct NoiseReport {
+  Interval ratio;
+  double noise = 0;
+  int64_t pairs = 0;
+};
 Result<NoiseReport> measure_noise(const EvaluationRequest& request, std::stop_token stop);
 
 // Mutation test of a task's own checker (design §6): every mutant must be refused on every listed
 // shape, and the starting solution and the baseline must pass.
-struct MutantResult { std::string mutant, shape; VerdictKind verdict; bool as_expected; std::string reason; };
+struct MutantResult {
+  std::string mutant, shape;
+  VerdictKind verdict;
+  bool as_expected;
+  std::string reason;
+};
 struct TaskCheck {
   std::vector<Diagnostic> diagnostics;
   std::vector<MutantResult> mutants;
-  std::optional<Verdict> start;       // of the starting solution
+  std::optional<Verdict> start;  // of the starting solution
   bool ok = false;
 };
 Result<TaskCheck> check_task(const EvaluationRequest& request, std::stop_token stop);
 
 // What this machine can do, for `doctor`.
-struct Finding { std::string topic, state, advice; bool good = true; };  // advice: what to install
+struct Finding {
+  std::string topic, state, advice;
+  bool good = true;
+};  // advice: what to install
 std::vector<Finding> examine_machine(const std::filesystem::path& cache_folder);
 
 }  // namespace marathon

@@ -1,0 +1,80 @@
+#include "bench/request.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace marathon {
+
+Json to_json(const Peaks& peaks) {
+  return {{"gflops", peaks.gflops},
+          {"l1_gbytes_s", peaks.l1_gbytes_s},
+          {"l2_gbytes_s", peaks.l2_gbytes_s},
+          {"l3_gbytes_s", peaks.l3_gbytes_s},
+          {"memory_gbytes_s", peaks.memory_gbytes_s}};
+}
+
+Peaks peaks_from(const Json& json) {
+  return {json_double(json, "gflops"), json_double(json, "l1_gbytes_s"),
+          json_double(json, "l2_gbytes_s"), json_double(json, "l3_gbytes_s"),
+          json_double(json, "memory_gbytes_s")};
+}
+
+namespace {
+
+Result<BenchMode> mode_of(const std::string& name) {
+  if (name == "evaluate") return BenchMode::evaluate;
+  if (name == "noise") return BenchMode::noise;
+  if (name == "mutants") return BenchMode::mutants;
+  if (name == "peaks") return BenchMode::peaks;
+  return fail(Fault::invalid,
+              "the request's mode is '" + name + "': want evaluate, noise, mutants or peaks");
+}
+
+Status require(const std::filesystem::path& path, const char* name) {
+  if (path.empty()) return fail(Fault::invalid, std::string("the request lacks '") + name + "'");
+  if (!std::filesystem::exists(path))
+    return fail(Fault::not_found, std::string(name) + ": no file " + path.string());
+  return {};
+}
+
+}  // namespace
+
+Result<BenchRequest> bench_request_from(const Json& json) {
+  if (!json.is_object()) return fail(Fault::invalid, "a request is a JSON object");
+  BenchRequest request;
+  request.mode = TRY(mode_of(json_string(json, "mode")));
+  request.task_folder = json_string(json, "task_folder");
+  request.candidate = json_string(json, "candidate");
+  request.incumbent = json_string(json, "incumbent");
+  request.baseline = json_string(json, "baseline");
+  request.oracle = json_string(json, "oracle");
+  request.emulation = json_string(json, "emulation");
+  request.worker = json_string(json, "worker");
+  request.temp_folder = json_string(json, "temp_folder", "/tmp");
+  request.quick = json_string(json, "effort") == "quick";
+  request.race = json_bool(json, "race");
+  request.unsafe_no_sandbox = json_bool(json, "unsafe_no_sandbox");
+  request.incumbent_speedup = json_double(json, "incumbent_speedup");
+  request.noise = json_double(json, "noise");
+  if (json.contains("seed") && json.at("seed").is_number_integer())
+    request.seed = json.at("seed").get<uint64_t>();
+  request.core = json_int(json, "core", -1);
+  if (json.contains("peaks")) request.peaks = peaks_from(json.at("peaks"));
+  if (request.mode == BenchMode::peaks) return request;
+  TRY(require(request.task_folder / "task.toml", "task_folder"));
+  TRY(require(request.candidate, "candidate"));
+  TRY(require(request.baseline, "baseline"));
+  TRY(require(request.oracle, "oracle"));
+  TRY(require(request.emulation, "emulation"));
+  TRY(require(request.worker, "worker"));
+  if (!request.incumbent.empty()) TRY(require(request.incumbent, "incumbent"));
+  return request;
+}
+
+void print_stage(const std::string& stage, const std::string& text, double seconds) {
+  const Json line = {{"stage", stage}, {"text", text}, {"seconds", seconds}};
+  std::printf("%s\n", dump_json(line).c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace marathon

@@ -1,0 +1,106 @@
+// `marathon task check`: the text, the files, the checker itself (mutants), and the start's first
+// verdict.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "judge/pipeline.h"
+#include "judge/rules.h"
+
+namespace marathon {
+
+namespace {
+
+Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, TaskCheck& check,
+                     std::stop_token stop) {
+  Libraries libraries;
+  TRY(build_trusted(task, request, libraries, stop));
+  const BuildJob job = TRY(implementation_job(task, task.folder / task.task.files.start, request));
+  libraries.candidate = TRY(build(job, request.cache_folder, {}, stop));
+  if (!libraries.candidate.ok)
+    return fail(Fault::invalid,
+                "the starting solution does not build: " + libraries.candidate.reason);
+  if (const std::optional<std::string> broken =
+          TRY(broken_binary_rule(task.task, libraries.candidate.library))) {
+    return fail(Fault::invalid, "the starting solution breaks a rule: " + *broken);
+  }
+  const Json answer = TRY(call_bench(
+      "mutants", task, request, libraries, Json::object(),
+      [](const std::string&, const std::string&, double) { return Status(); }, stop));
+  for (const Json& mutant : answer.at("mutants")) {
+    const bool refused = json_bool(mutant, "refused") || !json_bool(mutant, "applicable", true);
+    check.mutants.push_back({json_string(mutant, "mutant"), json_string(mutant, "shape"),
+                             json_bool(mutant, "refused") && json_bool(mutant, "applicable", true)
+                                 ? VerdictKind::wrong
+                                 : VerdictKind::same,
+                             refused, json_string(mutant, "reason")});
+  }
+  return {};
+}
+
+// A command task's graders must tell the start from a broken candidate: one whose editable files
+// are empty.
+Status check_command(const LoadedTask& task, EvaluationRequest request, TaskCheck& check,
+                     std::stop_token stop) {
+  const TempFolder scratch = TRY(TempFolder::make("marathon-check"));
+  const std::filesystem::path start = task.folder / task.task.files.start;
+  for (const std::filesystem::path& file : TRY(editable_files(task.task, start))) {
+    const bool parameters = file == std::filesystem::path(params_file);
+    TRY(make_folders((scratch.path() / file).parent_path()));
+    TRY(write_file(scratch.path() / file, parameters ? TRY(read_file(start / file)) : ""));
+  }
+  request.candidate_folder = scratch.path();
+  const Verdict verdict = TRY(judge_command(
+      task, request, [](const std::string&, const std::string&, double) { return Status(); },
+      stop));
+  check.mutants.push_back({"editable files empty", "-", verdict.kind, !is_measured(verdict.kind),
+                           verdict.reasons.empty() ? "" : verdict.reasons.front()});
+  return {};
+}
+
+bool judged_language(const Task& task) {
+  if (task.kind == TaskKind::command) return true;
+  return std::find(task.languages.begin(), task.languages.end(), Language::cpp) !=
+         task.languages.end();
+}
+
+}  // namespace
+
+Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop) {
+  TaskCheck check;
+  const Result<LoadedTask> task = load_task(wish.task_folder, &check.diagnostics);
+  if (!task) {
+    if (check.diagnostics.empty()) return tl::unexpected(task.error());
+    return check;
+  }
+  if (!judged_language(task->task)) {
+    check.diagnostics.push_back(
+        {task->task.name, 0, 0, true,
+         "only the text was checked: this version judges C++ and commands"});
+    check.ok = true;
+    return check;
+  }
+  TRY(require_sandbox(wish));
+  EvaluationRequest request = wish;
+  request.candidate_folder = task->folder / task->task.files.start;
+  const Status mutants = task->task.kind == TaskKind::kernel
+                             ? check_mutants(*task, request, check, stop)
+                             : check_command(*task, request, check, stop);
+  if (!mutants) {
+    if (mutants.error().fault != Fault::invalid) return tl::unexpected(mutants.error());
+    check.diagnostics.push_back(
+        {(task->folder / "task.toml").string(), 0, 0, false, mutants.error().what});
+    return check;
+  }
+  check.start = TRY(make_local_executor()->evaluate(
+      request, [](const std::string&, const std::string&, double) { return Status(); }, stop));
+  const bool start_passes =
+      is_measured(check.start->kind) || check.start->kind == VerdictKind::ambiguous;
+  check.ok = start_passes && std::all_of(check.mutants.begin(), check.mutants.end(),
+                                         [](const MutantResult& m) { return m.as_expected; });
+  return check;
+}
+
+}  // namespace marathon

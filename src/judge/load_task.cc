@@ -1,0 +1,150 @@
+// A task's folder: task.toml, and the files that it names.
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "judge/judge.h"
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Shell patterns inside one folder: "*.cc" matches a.cc, not b/a.cc.
+bool matches(const fs::path& file, const std::string& pattern) {
+  return ::fnmatch(pattern.c_str(), file.c_str(), FNM_PATHNAME) == 0;
+}
+
+bool is_hidden(const fs::path& relative) {
+  return std::any_of(relative.begin(), relative.end(),
+                     [](const fs::path& part) { return part.native().starts_with('.'); });
+}
+
+// Path, then content, of every file but those whose name starts with a dot.
+Result<std::string> folder_hash(const fs::path& folder) {
+  Sha256 hash;
+  for (const fs::path& relative : TRY(list_files(folder))) {
+    if (is_hidden(relative)) continue;
+    hash.update_field(relative.generic_string());
+    hash.update_field(TRY(sha256_file(folder / relative)));
+  }
+  return hash.finish_hex();
+}
+
+class FileCheck {
+ public:
+  FileCheck(const Task& task, const fs::path& folder, std::vector<Diagnostic>& problems)
+      : task_(task), folder_(folder), problems_(problems) {}
+
+  void run() {
+    want_folder(task_.files.start, "the starting solution ([files] start)");
+    for (const std::string& pattern : task_.files.editable) want_match(pattern);
+    for (const std::string& pattern : task_.files.frozen) want_frozen(pattern);
+    if (task_.kind == TaskKind::command) return;
+    want_file(task_.files.oracle, "the oracle ([files] oracle)");
+    want_folder(task_.files.baseline, "the baseline ([files] baseline)");
+    for (const std::string& source : task_.build.sources) {
+      want_file(fs::path(task_.files.baseline) / source,
+                "a source of the baseline ([build] sources)");
+      want_file(fs::path(task_.files.start) / source,
+                "a source of the starting solution ([build] sources)");
+    }
+    if (!task_.parameters.empty()) check_params();
+  }
+
+ private:
+  void say(std::string message) {
+    problems_.push_back({(folder_ / "task.toml").string(), 0, 0, false, std::move(message)});
+  }
+  void want_file(const fs::path& file, const char* what) {
+    if (!fs::is_regular_file(folder_ / file))
+      say(fmt::format("{}: there is no file '{}' in the task's folder", what, file.string()));
+  }
+  void want_folder(const fs::path& path, const char* what) {
+    if (!fs::is_directory(folder_ / path))
+      say(fmt::format("{}: there is no folder '{}' in the task's folder", what, path.string()));
+  }
+  void want_match(const std::string& pattern) {
+    const Result<std::vector<fs::path>> files = list_files(folder_ / task_.files.start);
+    if (!files) return;
+    const bool found = std::any_of(files->begin(), files->end(),
+                                   [&](const fs::path& file) { return matches(file, pattern); });
+    if (!found)
+      say(fmt::format("[files] editable: nothing in '{}' matches '{}'", task_.files.start,
+                      pattern));
+  }
+  void want_frozen(const std::string& pattern) {
+    const Result<std::vector<fs::path>> files = list_files(folder_);
+    if (files && std::any_of(files->begin(), files->end(),
+                             [&](const fs::path& file) { return matches(file, pattern); }))
+      return;
+    say(fmt::format("[files] frozen: nothing in the task's folder matches '{}'", pattern));
+  }
+  void check_params() {
+    const fs::path file = folder_ / task_.files.start / params_file;
+    const Result<std::string> text = read_file(file, 1 << 20);
+    if (!text) return say("the task has parameters, so the starting solution needs a params.toml");
+    const Result<Configuration> configuration = parse_params_toml(task_, *text);
+    if (!configuration) say(file.string() + ": " + configuration.error().what);
+  }
+
+  const Task& task_;
+  const fs::path& folder_;
+  std::vector<Diagnostic>& problems_;
+};
+
+}  // namespace
+
+Result<LoadedTask> load_task(const fs::path& folder, std::vector<Diagnostic>* diagnostics) {
+  const fs::path file = folder / "task.toml";
+  Result<std::string> text = read_file(file, 4 << 20);
+  if (!text && text.error().fault == Fault::not_found) {
+    return fail(
+        Fault::not_found,
+        fmt::format("no task there: {} does not exist; name the folder that holds task.toml",
+                    file.string()));
+  }
+  ParsedTask parsed = parse_task(TRY(std::move(text)), file.string());
+  if (parsed.ok()) FileCheck(parsed.task, folder, parsed.diagnostics).run();
+  if (diagnostics) *diagnostics = parsed.diagnostics;
+  std::string errors;
+  for (const Diagnostic& diagnostic : parsed.diagnostics) {
+    if (!diagnostic.warning) errors += (errors.empty() ? "" : "\n") + to_string(diagnostic);
+  }
+  if (!errors.empty()) return fail(Fault::invalid, errors);
+  return LoadedTask{std::move(parsed.task), fs::absolute(folder).lexically_normal(),
+                    TRY(folder_hash(folder))};
+}
+
+Result<std::vector<fs::path>> editable_files(const Task& task, const fs::path& folder) {
+  std::vector<fs::path> files = TRY(list_files(folder));
+  std::erase_if(files, [&](const fs::path& file) {
+    return std::none_of(task.files.editable.begin(), task.files.editable.end(),
+                        [&](const std::string& pattern) { return matches(file, pattern); });
+  });
+  return files;
+}
+
+Result<std::vector<fs::path>> frozen_files(const LoadedTask& task) {
+  std::vector<fs::path> files = TRY(list_files(task.folder));
+  std::erase_if(files, [&](const fs::path& file) {
+    return std::none_of(task.task.files.frozen.begin(), task.task.files.frozen.end(),
+                        [&](const std::string& pattern) { return matches(file, pattern); });
+  });
+  return files;
+}
+
+Result<std::string> candidate_hash(const Task& task, const fs::path& folder) {
+  Sha256 hash;
+  for (const fs::path& file : TRY(editable_files(task, folder))) {
+    hash.update_field(file.generic_string());
+    hash.update_field(TRY(read_file(folder / file)));
+  }
+  return hash.finish_hex();
+}
+
+}  // namespace marathon

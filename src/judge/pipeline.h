@@ -1,0 +1,28 @@
+// The two kinds of tasks behind one executor. Inside of judge/ only.
+#pragma once
+
+#include <stop_token>
+
+#include "judge/bench_call.h"
+#include "judge/judge.h"
+
+namespace marathon {
+
+Result<Verdict> judge_kernel(const LoadedTask& task, const EvaluationRequest& request,
+                             const StageSink& stage, std::stop_token stop);
+Result<Verdict> judge_command(const LoadedTask& task, const EvaluationRequest& request,
+                              const StageSink& stage, std::stop_token stop);
+
+// Profile of one implementation: counters or instruction counts, and the compiler's remarks.
+Result<ProfileSummary> profile_kernel(const LoadedTask& task, const EvaluationRequest& request,
+                                      const Verdict& verdict, const std::filesystem::path& raw_file,
+                                      std::stop_token stop);
+
+// Host, kernel, compiler, hashes: what is known before anything runs.
+void fill_provenance(Provenance& provenance, const LoadedTask& task,
+                     const EvaluationRequest& request);
+
+// Error when candidates cannot be jailed here and the request does not allow that.
+Status require_sandbox(const EvaluationRequest& request);
+
+}  // namespace marathon

@@ -33,6 +33,33 @@ TEST_F(LogTest, TheStateIsTheFoldOfTheLog) {
   EXPECT_EQ(text_of(log.state()), text_of(must(must(Reader::open(folder())).fold())));
 }
 
+// The fold from disk leaves out what the state does not need; the writer's state saw all of it.
+TEST_F(LogTest, TheFoldFromDiskLeavesOutNothingThatCounts) {
+  Log log = log_of(0);
+  CandidateAdded added;
+  added.candidate = "c1";
+  must(log.append(added));
+  must(log.append(EvaluationStarted{1, "c1", "", "k1", 1}));
+  must(log.append(EvaluationStage{1, "build", "g++", 1.5}));
+  EvaluationFinished finished{1, "c1", "k1", {}, 7};
+  finished.verdict.kind = VerdictKind::faster;
+  finished.verdict.speedup = {2.5, 2.4, 2.6};
+  finished.verdict.gain = {1.5, 1.4, 1.6};
+  finished.verdict.reasons = {R"(a "quoted" reason with \ and }]{[ and "shapes":[1)"};
+  finished.verdict.provenance.host = "}{\"";
+  finished.verdict.provenance.flags = "\\";
+  ShapeResult shape;
+  shape.name = "T]}\"1";
+  shape.outputs = {{"o", 1e-7, 1e-6, 2e-7, 4, "rows [0, 64)"}};
+  finished.verdict.shapes = {shape, shape};
+  finished.verdict.profile = ProfileSummary{"perf", {{"ipc", 1.5}}, {"bound by loads"}};
+  must(log.append(finished));
+  must(log.append(IncumbentChanged{"c1", "", finished.verdict.speedup, {}, 1}));
+  const Reader reader = must(Reader::open(folder()));
+  EXPECT_EQ(text_of(log.state()), text_of(must(reader.fold())));
+  EXPECT_EQ(must(reader.fold()).attempts.front().profile_sentence, "bound by loads");
+}
+
 TEST_F(LogTest, GoesOnWhereItStopped) {
   const std::string hash = log_of(3).state().last_hash;
   Log log = old_log();

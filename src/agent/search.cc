@@ -5,7 +5,7 @@
 //   2. a Latin hypercube over the valid configurations, about an eighth of the budget: the values
 //   of
 //      each parameter are seen early and evenly;
-//   3. then three draws of a bandit (Thompson sampling over what each arm gained) say which arms
+//   3. then five draws of a bandit (Thompson sampling over what each arm gained) say which arms
 //      offer candidates, and the surrogate picks the one with the largest expected improvement,
 //      times the chance that it does not fail;
 //   4. when the arms find nothing untried, every valid configuration is walked.
@@ -29,7 +29,7 @@ namespace marathon {
 
 namespace {
 
-constexpr int draws = 3;  // of the bandit for one proposal
+constexpr int draws = 5;  // of the bandit for one proposal
 constexpr int deals = 6;  // of the Latin hypercube; the widest is taken
 constexpr int64_t most_design = 12;
 

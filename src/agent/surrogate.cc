@@ -9,12 +9,23 @@ namespace marathon {
 
 namespace {
 
-constexpr size_t most_observations = 128;
-constexpr size_t decide_settings = 40;           // observations that decide: 40³ / 6 is cheap
+constexpr size_t most_observations = 96;
+constexpr size_t decide_settings = 36;           // observations that decide: 36³ / 6 is cheap
 constexpr size_t most_relevant_parameters = 24;  // with more, all weigh the same
 constexpr double hopeless = -std::numeric_limits<double>::infinity();
 
 size_t triangle(size_t row) { return row * (row + 1) / 2; }
+
+// Four sums that do not wait for each other: twice as fast as one, and the same on every machine.
+double dot(const double* a, const double* b, size_t size) {
+  double sums[4] = {0, 0, 0, 0};
+  size_t k = 0;
+  for (; k + 4 <= size; k += 4) {
+    for (size_t lane = 0; lane < 4; ++lane) sums[lane] += a[k + lane] * b[k + lane];
+  }
+  for (; k < size; ++k) sums[0] += a[k] * b[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
 
 // In place; false when the matrix is not positive definite.
 bool factorise(std::vector<double>& lower, size_t size) {
@@ -22,8 +33,7 @@ bool factorise(std::vector<double>& lower, size_t size) {
     double* row = &lower[triangle(i)];
     for (size_t j = 0; j <= i; ++j) {
       const double* other = &lower[triangle(j)];
-      double sum = row[j];
-      for (size_t k = 0; k < j; ++k) sum -= row[k] * other[k];
+      const double sum = row[j] - dot(row, other, j);
       if (i != j) {
         row[j] = sum / other[j];
       } else if (sum <= 1e-10) {
@@ -39,9 +49,7 @@ bool factorise(std::vector<double>& lower, size_t size) {
 void solve_lower(const std::vector<double>& lower, std::vector<double>& x) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double* row = &lower[triangle(i)];
-    double sum = x[i];
-    for (size_t k = 0; k < i; ++k) sum -= row[k] * x[k];
-    x[i] = sum / row[i];
+    x[i] = (x[i] - dot(row, x.data(), i)) / row[i];
   }
 }
 
@@ -131,9 +139,9 @@ void Surrogate::choose_settings() {
   if (count < 4) return;
   sum_pairs(count);
   double best = hopeless;
-  for (const double additive : {0.3, 0.6, 0.9}) {
+  for (const double additive : {0.1, 0.4, 0.7, 0.92}) {
     for (const double reach : {1.5, 4.0}) {
-      for (const double noise : {0.01, 0.1}) {
+      for (const double noise : {0.002, 0.02, 0.1}) {
         const Settings settings = {additive, reach, noise};
         const double value = likelihood(settings, count);
         if (value <= best) continue;
@@ -150,7 +158,7 @@ void Surrogate::choose_relevance(size_t count) {
   double best = likelihood(settings_, count);
   for (size_t i = 0; i < relevance_.size(); ++i) {
     double chosen = 1;
-    for (const double relevance : {0.25, 3.0}) {
+    for (const double relevance : {0.1, 0.35, 2.5, 7.0}) {
       const auto weigh = [&](double from, double to) {
         relevance_sum_ += to - from;
         size_t pair = 0;

@@ -27,7 +27,7 @@ class Surrogate {
     double failure = 0;              // 0 … 1
   };
 
-  // Looks at 128 observations at most: the best and the newest. Needs one that did not fail.
+  // Looks at 96 observations at most: the best and the newest. Needs one that did not fail.
   Surrogate(const Space& space, const std::vector<Observation>& observations);
   Prediction at(const Point& point) const;
 

@@ -172,11 +172,14 @@ Result<int> command_export(const CommandLine& line) {
 Result<int> command_verify(const CommandLine& line) {
   const OpenRun run = TRY(open_run(line));
   const VerifyReport report = TRY(verify_run(run.folder));
+  const Result<State> state = run.reader.fold(false);
+  const std::string fingerprint = state ? fold_fingerprint(*state) : "";
   if (line.json) {
     const Json json = {{"run", run.name},
                        {"events", report.events},
                        {"problems", report.problems},
                        {"last_hash", report.last_hash},
+                       {"fingerprint", fingerprint},
                        {"ok", report.problems.empty()}};
     fmt::print("{}\n", dump_json(json));
   } else {

@@ -106,6 +106,7 @@ void on(State& state, const Event& envelope, const CandidateAdded& p) {
   attempt.by = p.by;
   attempt.commit = p.commit;
   attempt.configuration = p.configuration;
+  attempt.added_sequence = envelope.sequence;
   attempt.recorded_at_us = envelope.recorded_at_us;
   state.attempt_of[p.candidate] = static_cast<int64_t>(state.attempts.size());
   state.attempts.push_back(std::move(attempt));
@@ -133,6 +134,7 @@ void on(State& state, const Event& envelope, const EvaluationFinished& p) {
   Attempt* attempt = find_attempt(state, p.candidate);
   if (!attempt) return;
   attempt->finished_sequence = envelope.sequence;
+  ++attempt->evaluations;
   attempt->active_s = state.spent.active_s;
   attempt->verdict = p.verdict.kind;
   attempt->speedup = p.verdict.speedup;

@@ -18,6 +18,8 @@ struct Attempt {
   std::string candidate, parent, hypothesis, category, by, commit;
   Configuration configuration;
   int64_t evaluation = 0;         // 0: not evaluated
+  int64_t evaluations = 0;        // how often it was judged: again only after `ambiguous`
+  int64_t added_sequence = 0;     // of candidate.added, which names its files
   int64_t finished_sequence = 0;  // of evaluation.finished; 0: none yet
   int64_t recorded_at_us = 0;
   double active_s = 0;  // of the run, when the verdict came

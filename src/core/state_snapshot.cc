@@ -10,7 +10,7 @@ namespace marathon {
 
 namespace {
 
-constexpr int64_t snapshot_version = 1;  // another version: the snapshot is ignored and made anew
+constexpr int64_t snapshot_version = 2;  // another version: the snapshot is ignored and made anew
 
 Json interval_json(const Interval& v) { return Json::array({v.value, v.low, v.high}); }
 
@@ -29,6 +29,8 @@ Json attempt_json(const Attempt& v) {
                {"commit", v.commit},
                {"configuration", v.configuration},
                {"evaluation", v.evaluation},
+               {"evaluations", v.evaluations},
+               {"added_sequence", v.added_sequence},
                {"finished_sequence", v.finished_sequence},
                {"recorded_at_us", v.recorded_at_us},
                {"active_s", v.active_s},
@@ -52,6 +54,8 @@ Attempt attempt_from(const Json& json) {
   v.commit = json.at("commit").get<std::string>();
   v.configuration = json.at("configuration").get<Configuration>();
   v.evaluation = json.at("evaluation").get<int64_t>();
+  v.evaluations = json.at("evaluations").get<int64_t>();
+  v.added_sequence = json.at("added_sequence").get<int64_t>();
   v.finished_sequence = json.at("finished_sequence").get<int64_t>();
   v.recorded_at_us = json.at("recorded_at_us").get<int64_t>();
   v.active_s = json.at("active_s").get<double>();

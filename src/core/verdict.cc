@@ -230,6 +230,7 @@ Json to_json(const Verdict& verdict) {
                {"build_output", verdict.build_output},
                {"build_output_artifact", verdict.build_output_artifact},
                {"profile_artifact", verdict.profile_artifact},
+               {"whole_artifact", verdict.whole_artifact},
                {"metric", verdict.metric},
                {"baseline_metric", verdict.baseline_metric},
                {"metric_unit", verdict.metric_unit},
@@ -260,6 +261,7 @@ Result<Verdict> verdict_from_json(const Json& json) {
   verdict.build_output_artifact = json_string(json, "build_output_artifact");
   if (member(json, "profile").is_object()) verdict.profile = profile_from(member(json, "profile"));
   verdict.profile_artifact = json_string(json, "profile_artifact");
+  verdict.whole_artifact = json_string(json, "whole_artifact");
   verdict.metric = json_double(json, "metric");
   verdict.baseline_metric = json_double(json, "baseline_metric");
   verdict.metric_unit = json_string(json, "metric_unit");

@@ -11,5 +11,5 @@ after=$("$MARATHON" status mine --json)
 [ "$(json "$after" 'j["evaluations"]')" = $((before + 1)) ]
 "$MARATHON" attempt mine --from "$scratch/from" --note "the same again" >/dev/null
 [ "$(json "$("$MARATHON" status mine --json)" 'j["evaluations"]')" = $((before + 1)) ]
-"$MARATHON" log mine | grep -q 'a blank line changes nothing'
+"$MARATHON" log mine --json | grep -q 'a blank line changes nothing'
 "$MARATHON" verify mine >/dev/null

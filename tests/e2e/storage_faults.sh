@@ -2,7 +2,7 @@
 # A full disk, a short write and an I/O error at each write: nothing is lost, and it goes on when there is room.
 #   FAULT_STEP (1: each write)
 source "$(dirname "$0")/lib.sh"
-run() { "$MARATHON" run "$root/tasks/bundle-size" --evaluations 6 --no-report --name "$1" >"$scratch/$1.out" 2>"$scratch/$1.err"; }
+run() { "$MARATHON" run "$root/tests/e2e/tiny" --evaluations 6 --no-report --name "$1" >"$scratch/$1.out" 2>"$scratch/$1.err"; }
 run whole
 want=$(fingerprint whole)
 writes=${FAULT_WRITES:-60}

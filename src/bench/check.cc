@@ -6,179 +6,273 @@
 #include <numeric>
 
 #include "base/clock.h"
+#include "bench/parallel.h"
 
 namespace marathon {
 
 namespace {
 
-constexpr int32_t draws = 2;                 // independent inputs a shape
-constexpr double window_aim_s = 0.002;       // a window this long makes the clocks' steps small
-constexpr double round_cost_limit_s = 0.35;  // oracle and inputs of one round at a listed shape
+constexpr int32_t draws = 2; // independent inputs a shape
+constexpr double window_aim_s =
+    0.0012; // a window this long makes the clocks' steps small
+constexpr double short_call_s =
+    50e-6; // shorter ones get a window before that warms up
+constexpr double oracle_limit_s =
+    2.0; // at one listed shape, over all its problems
+constexpr int64_t arena_limit = 512 << 20;
 
-int64_t last_axis(const Session& session, size_t tensor, const ShapePlan& plan) {
-  const Result<std::vector<int64_t>> extents =
-      extents_of(session.task, session.task.tensors[tensor], *plan.shape);
-  return extents && !extents->empty() ? extents->back() : 1;
-}
+// Two problems and their answers, bounds from the emulation, the widest over
+// both.
+struct Drawn {
+  std::vector<Solved> problems;
+  std::map<size_t, double>
+      emulation; // worst block of the honest emulation, by output
 
-// Bounds from the emulation on this window's inputs, the widest over its sets.
-void set_bounds(const Session& session, ShapePlan& plan, const Window& window,
-                std::map<size_t, double>& emulation) {
-  for (size_t set = 0; set < window.expected.size(); ++set) {
-    for (const auto& [tensor, expected] : window.expected[set]) {
-      const ErrorFigures honest =
-          errors_of(window.emulated[set].at(tensor), expected, last_axis(session, tensor, plan));
-      const ErrorBound bound =
-          bound_of(session.task.tolerance, session.task.tensors[tensor].name, honest);
-      plan.bounds[tensor] = wider(plan.bounds[tensor], bound);
-      emulation[tensor] = std::max(emulation[tensor], honest.block);
-    }
+  Result<Window> window(const ShapePlan &plan) const {
+    std::vector<const Solved *> all;
+    for (const Solved &problem : problems)
+      all.push_back(&problem);
+    return Window::make(plan, all);
   }
-}
+};
 
-void fill_errors(const Session& session, const ShapePlan& plan, const Window& window,
-                 const Worker& worker, std::map<size_t, double>& emulation, ShapeResult& result) {
-  for (const auto& [tensor, honest] : emulation) {
-    OutputError output;
-    output.output = session.task.tensors[tensor].name;
-    output.bound = plan.bounds.at(tensor).block;
-    output.emulation = honest;
-    for (int32_t set = 0; set < draws; ++set) {
-      const ErrorFigures figures = errors_of(output_of(session, plan, window, set, tensor, worker),
-                                             window.expected[static_cast<size_t>(set)].at(tensor),
-                                             last_axis(session, tensor, plan));
-      output.relative_rms = std::max(output.relative_rms, figures.block);
-      output.worst_element = std::max(output.worst_element, figures.element);
-    }
-    result.error = std::max(result.error, output.relative_rms);
-    result.outputs.push_back(std::move(output));
-  }
-}
-
-// The same inputs at other addresses must give the same bits: a difference is a race or a read of
-// memory that nobody wrote.
-bool repeats(Session& session, const ShapePlan& plan, const Window& window, Worker& worker) {
-  std::vector<std::vector<double>> before;
-  for (const auto& [tensor, expected] : window.expected[0])
-    before.push_back(output_of(session, plan, window, 0, tensor, worker));
-  Window moved = window;
-  const Layout fresh = draw_layout(plan.sizes, window.layout.sets, session.random);
-  for (size_t set = 0; set < moved.layout.tensors.size(); ++set) {
-    for (size_t i = 0; i < plan.sizes.is_output.size(); ++i) {
-      if (plan.sizes.is_output[i]) moved.layout.tensors[set][i] = fresh.tensors[set][i];
-    }
-    moved.layout.workspaces[set] = fresh.workspaces[set];
-  }
-  if (run_window(session, plan, moved, 1, worker, nullptr))
-    return true;  // reported by the check itself
-  size_t at = 0;
-  for (const auto& [tensor, expected] : moved.expected[0]) {
-    const std::vector<double> after = output_of(session, plan, moved, 0, tensor, worker);
-    const bool same = std::equal(after.begin(), after.end(), before[at++].begin(),
-                                 [](double a, double b) { return a == b || (a != a && b != b); });
-    if (!same) return false;
-  }
-  return true;
-}
-
-// How many calls a window gets and how many rounds a restart, from what one call and one oracle
-// cost.
-void plan_windows(const Session& session, ShapePlan& plan) {
-  const MeasurePlan& measure = session.task.measure;
-  const double wanted = window_aim_s / std::max(plan.call_s, 1e-7);
-  const int64_t at_least = std::max<int64_t>(measure.buffer_sets, 2);
-  int64_t sets = std::clamp<int64_t>(static_cast<int64_t>(wanted) + 1, at_least, max_sets);
-  const int64_t affordable =
-      static_cast<int64_t>(round_cost_limit_s / std::max(plan.oracle_s, 1e-6));
-  sets = std::clamp<int64_t>(sets, 2, std::max<int64_t>(affordable, 2));
-  plan.sets = static_cast<int32_t>(std::min<int64_t>(sets, plan.sets));
-  plan.rounds = measure.rounds;
-  if (static_cast<double>(plan.sets) * plan.oracle_s > 0.1)
-    plan.rounds = std::max<int64_t>(3, measure.rounds / 2);
-}
-
-Result<std::optional<ShapeFailure>> check_shape(Session& session, ShapePlan& plan, Worker& worker,
-                                                CheckResult& all) {
-  ShapeResult result;
-  result.name = plan.shape->name;
-  result.set = std::string(to_string(plan.shape->set));
+Result<Drawn> draw(Session &session, ShapePlan &plan) {
+  Drawn drawn;
+  drawn.problems.resize(draws);
+  std::vector<uint64_t> seeds;
+  for (int32_t i = 0; i < draws; ++i)
+    seeds.push_back(session.random.next());
   const int64_t start = monotonic_ns();
-  const Window window = TRY(make_window(session, plan, std::min(draws, plan.sets), true));
-  plan.oracle_s = 1e-9 * static_cast<double>(monotonic_ns() - start) / draws /
-                  2;  // half of it was the emulation
-  std::map<size_t, double> emulation;
-  set_bounds(session, plan, window, emulation);
-  const int32_t sets = window.layout.sets;
-  WindowTimes times;
-  std::optional<ShapeFailure> failure = run_window(session, plan, window, sets, worker, &times);
-  if (!failure) failure = check_window(session, plan, window, sets, worker);
-  plan.call_s = 1e-9 * static_cast<double>(times.wall_ns) / sets;
-  if (failure) {
-    result.verdict = failure->kind;
-    result.reason = failure->why;
-  } else {
-    if (sets == draws) fill_errors(session, plan, window, worker, emulation, result);
-    if (plan.shape->set != ShapeSet::hidden)
-      all.repeatable = repeats(session, plan, window, worker) && all.repeatable;
-    if (plan.shape->set == ShapeSet::listed) plan_windows(session, plan);
-  }
-  all.shapes.push_back(std::move(result));
-  return failure;
-}
-
-}  // namespace
-
-bool is_looked_at(const Session& session, const ShapePlan& plan) {
-  if (!session.request.quick) return true;
-  if (plan.shape->set == ShapeSet::stress) return true;
-  for (const ShapePlan& other : session.plans) {
-    if (other.shape->set == ShapeSet::listed) return other.shape == plan.shape;
-  }
-  return false;
-}
-
-Result<CheckResult> check_candidate(Session& session, const std::filesystem::path& library) {
-  CheckResult all;
-  Worker worker = TRY(session.start(library));
-  std::vector<size_t> order(session.plans.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  // A random order: a candidate cannot count calls to know which shape comes.
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[session.random.below(i)]);
-  for (const size_t i : order) {
-    ShapePlan& plan = session.plans[i];
-    if (!is_looked_at(session, plan)) continue;
-    if (std::optional<ShapeFailure> failure = TRY(check_shape(session, plan, worker, all))) {
-      all.failure = std::move(failure);
-      all.failed_shape = plan.shape->name;
-      all.failed_set = std::string(to_string(plan.shape->set));
-      break;
+  TRY(in_parallel(draws, [&](int64_t i) -> Status {
+    const size_t at = static_cast<size_t>(i);
+    drawn.problems[at] =
+        TRY(solve(session, plan, seeds[at], Keep::inputs, true));
+    return {};
+  }));
+  // Half of it was the emulation.
+  plan.oracle_s =
+      1e-9 * static_cast<double>(monotonic_ns() - start) / draws / 2;
+  for (const Solved &problem : drawn.problems) {
+    for (size_t tensor = 0; tensor < plan.extents.size(); ++tensor) {
+      if (!plan.sizes.is_output[tensor])
+        continue;
+      const ErrorFigures honest =
+          errors_of(problem.emulated[tensor], problem.expected[tensor],
+                    plan.extents[tensor]);
+      const ErrorBound bound = bound_of(
+          session.task.tolerance, session.task.tensors[tensor].name, honest);
+      plan.bounds[tensor] = wider(plan.bounds[tensor], bound);
+      drawn.emulation[tensor] = std::max(drawn.emulation[tensor], honest.block);
     }
   }
-  std::sort(all.shapes.begin(), all.shapes.end(), [&](const ShapeResult& a, const ShapeResult& b) {
-    const auto at = [&](const ShapeResult& r) {
-      return std::find_if(session.task.shapes.begin(), session.task.shapes.end(),
-                          [&](const Shape& s) { return s.name == r.name; });
-    };
-    return at(a) < at(b);
-  });
-  return all;
+  return drawn;
 }
 
-Result<std::map<std::string, double>> errors_at_listed(Session& session,
-                                                       const std::filesystem::path& library) {
-  std::map<std::string, double> errors;
-  Worker worker = TRY(session.start(library));
-  for (const ShapePlan& plan : session.plans) {
-    if (plan.shape->set != ShapeSet::listed || !is_looked_at(session, plan)) continue;
-    const Window window = TRY(make_window(session, plan, 1, false));
-    if (run_window(session, plan, window, 1, worker, nullptr)) continue;
-    for (const auto& [tensor, expected] : window.expected[0]) {
-      const ErrorFigures figures = errors_of(output_of(session, plan, window, 0, tensor, worker),
-                                             expected, last_axis(session, tensor, plan));
-      errors[plan.shape->name] = std::max(errors[plan.shape->name], figures.block);
+// Errors of each output, the worst over the sets of the window.
+std::vector<OutputError> errors_in(const Session &session,
+                                   const ShapePlan &plan, const Drawn &drawn,
+                                   const Run &run, const Worker &worker) {
+  std::vector<OutputError> errors;
+  for (const auto &[tensor, honest] : drawn.emulation) {
+    const Tensor &output = session.task.tensors[tensor];
+    const std::vector<int64_t> &extents = plan.extents[tensor];
+    OutputError error{output.name, 0, plan.bounds.at(tensor).block,
+                      honest,      0, ""};
+    for (int32_t set = 0; set < draws; ++set) {
+      const ErrorFigures figures = errors_of(
+          output_of(session, plan, run, set, tensor, worker),
+          drawn.problems[static_cast<size_t>(set)].expected[tensor], extents);
+      error.worst_element = std::max(error.worst_element, figures.element);
+      if (figures.block < error.relative_rms || figures.block == 0)
+        continue;
+      error.relative_rms = figures.block;
+      error.where = place_in_words(output, extents, figures.worst_block,
+                                   figures.worst_block_end);
     }
+    errors.push_back(std::move(error));
   }
   return errors;
 }
 
-}  // namespace marathon
+double worst_of(const std::vector<OutputError> &errors) {
+  double worst = 0;
+  for (const OutputError &error : errors)
+    worst = std::max(worst, error.relative_rms);
+  return worst;
+}
+
+std::vector<Values> outputs_of(const Session &session, const ShapePlan &plan,
+                               const Run &run, const Worker &worker) {
+  std::vector<Values> outputs;
+  for (const auto &[tensor, bound] : plan.bounds)
+    outputs.push_back(output_of(session, plan, run, 0, tensor, worker));
+  return outputs;
+}
+
+bool same_bits(const std::vector<Values> &a, const std::vector<Values> &b) {
+  const auto same = [](double x, double y) {
+    return x == y || (x != x && y != y);
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::equal(a[i].begin(), a[i].end(), b[i].begin(), same))
+      return false;
+  }
+  return true;
+}
+
+// How many calls a window gets and how many rounds a restart, from what one
+// call and one oracle cost.
+void plan_windows(const Session &session, ShapePlan &plan,
+                  double fastest_call_s) {
+  const MeasurePlan &measure = session.task.measure;
+  const int64_t wanted =
+      static_cast<int64_t>(window_aim_s / std::max(fastest_call_s, 1e-7)) + 1;
+  int64_t sets =
+      std::clamp<int64_t>(std::max(wanted, measure.buffer_sets), 2, max_sets);
+  const int64_t one = std::max(input_arena_bytes(plan.sizes, 1),
+                               output_arena_bytes(plan.sizes, 1));
+  sets = std::min(sets, std::max<int64_t>(1, arena_limit / one));
+  const int64_t affordable =
+      static_cast<int64_t>(oracle_limit_s / std::max(plan.oracle_s, 1e-6));
+  plan.rounds = measure.rounds;
+  if (sets * (plan.rounds + 1) > affordable)
+    sets = std::min<int64_t>(sets, 2);
+  if (sets * (plan.rounds + 1) > affordable)
+    plan.rounds = std::min<int64_t>(plan.rounds, 3);
+  plan.sets = static_cast<int32_t>(sets);
+  plan.warm_up_sets = fastest_call_s < short_call_s ? 2 : 0;
+}
+
+class Checker {
+public:
+  Checker(Session &session, Worker &worker, Worker *baseline)
+      : session_(session), worker_(worker), baseline_(baseline) {}
+
+  // False: the candidate failed, the rest need not be run.
+  Result<bool> at_shape(ShapePlan &plan) {
+    const Drawn drawn = TRY(draw(session_, plan));
+    const Window window = TRY(drawn.window(plan));
+    ShapeResult result;
+    result.name = plan.shape->name;
+    result.set = std::string(to_string(plan.shape->set));
+    Run run;
+    std::optional<ShapeFailure> failure =
+        run_window(session_, plan, window, worker_, CacheState::warm, run);
+    if (!failure) {
+      result.outputs = errors_in(session_, plan, drawn, run, worker_);
+      result.error = worst_of(result.outputs);
+      failure = check_window(session_, plan, window, run, worker_);
+    }
+    if (failure) {
+      result.verdict = failure->kind;
+      result.reason = failure->why;
+      fail_at(plan, std::move(*failure));
+    } else {
+      plan.call_s = 1e-9 * static_cast<double>(run.times.cpu_ns) / draws;
+      if (const std::optional<ShapeFailure> second = repeat(plan, window, run))
+        fail_at(plan, *second);
+      if (plan.shape->set == ShapeSet::listed)
+        look_at_baseline(plan, drawn, window, result);
+    }
+    all_.shapes.push_back(std::move(result));
+    return !all_.failure;
+  }
+
+  CheckResult take() {
+    const auto place = [&](const ShapeResult &result) {
+      return std::find_if(
+          session_.task.shapes.begin(), session_.task.shapes.end(),
+          [&](const Shape &shape) { return shape.name == result.name; });
+    };
+    std::sort(all_.shapes.begin(), all_.shapes.end(),
+              [&](const ShapeResult &a, const ShapeResult &b) {
+                return place(a) < place(b);
+              });
+    return std::move(all_);
+  }
+
+private:
+  void fail_at(const ShapePlan &plan, ShapeFailure failure) {
+    all_.failure = std::move(failure);
+    all_.failed_shape = plan.shape->name;
+    all_.failed_set = std::string(to_string(plan.shape->set));
+  }
+
+  // The same inputs at other addresses must give the same bits: a difference is
+  // a race or a read of memory that nobody wrote.
+  std::optional<ShapeFailure> repeat(const ShapePlan &plan,
+                                     const Window &window, const Run &first) {
+    const std::vector<Values> before =
+        outputs_of(session_, plan, first, worker_);
+    const Solved *again[] = {&window.problem(0)};
+    const Result<Window> one = Window::make(plan, again);
+    if (!one)
+      return std::nullopt;
+    Run second;
+    if (std::optional<ShapeFailure> failure =
+            run_window(session_, plan, *one, worker_, CacheState::warm, second))
+      return failure;
+    if (!same_bits(before, outputs_of(session_, plan, second, worker_)))
+      all_.not_repeatable = plan.shape->name;
+    return check_window(session_, plan, *one, second, worker_);
+  }
+
+  void look_at_baseline(ShapePlan &plan, const Drawn &drawn,
+                        const Window &window, ShapeResult &result) {
+    double fastest_s = plan.call_s;
+    if (baseline_) {
+      Run run;
+      std::optional<ShapeFailure> failure =
+          run_window(session_, plan, window, *baseline_, CacheState::warm, run);
+      if (!failure) {
+        result.baseline_error =
+            worst_of(errors_in(session_, plan, drawn, run, *baseline_));
+        fastest_s = std::min(
+            fastest_s, 1e-9 * static_cast<double>(run.times.cpu_ns) / draws);
+        failure = check_window(session_, plan, window, run, *baseline_);
+      }
+      if (failure)
+        all_.baseline_trouble =
+            "shape " + plan.shape->name + ": " + failure->why;
+    }
+    plan_windows(session_, plan, fastest_s);
+  }
+
+  Session &session_;
+  Worker &worker_;
+  Worker *baseline_;
+  CheckResult all_;
+};
+
+} // namespace
+
+Result<CheckResult> check_candidate(Session &session,
+                                    const std::filesystem::path &library,
+                                    const std::filesystem::path &baseline) {
+  int64_t input_bytes = 0, output_bytes = 0;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < session.plans.size(); ++i) {
+    const ShapePlan &plan = session.plans[i];
+    if (!is_looked_at(session, plan))
+      continue;
+    order.push_back(i);
+    input_bytes = std::max(input_bytes, input_arena_bytes(plan.sizes, draws));
+    output_bytes =
+        std::max(output_bytes, output_arena_bytes(plan.sizes, draws));
+  }
+  Worker worker = TRY(session.start(library, input_bytes, output_bytes));
+  std::optional<Worker> beside;
+  if (!baseline.empty())
+    beside.emplace(TRY(session.start(baseline, input_bytes, output_bytes)));
+  Checker checker(session, worker, beside ? &*beside : nullptr);
+  // A random order: a candidate cannot count calls to know which shape comes.
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[session.random.below(i)]);
+  for (const size_t i : order) {
+    if (!TRY(checker.at_shape(session.plans[i])))
+      break;
+  }
+  return checker.take();
+}
+
+} // namespace marathon

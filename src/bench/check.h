@@ -1,4 +1,5 @@
-// Correctness at every shape: fresh inputs, the fp64 oracle, bounds from the honest emulation.
+// Correctness at every shape: fresh inputs, the fp64 oracle, bounds from the
+// honest emulation.
 #pragma once
 
 #include <optional>
@@ -8,21 +9,21 @@
 namespace marathon {
 
 struct CheckResult {
-  std::vector<ShapeResult> shapes;      // as far as it went
-  std::optional<ShapeFailure> failure;  // the first one; later shapes were not run
+  std::vector<ShapeResult> shapes; // as far as it went, in the task's order
+  std::optional<ShapeFailure>
+      failure; // the first one; later shapes were not run
   std::string failed_shape, failed_set;
-  bool repeatable = true;  // the same inputs gave the same bits
+  std::string not_repeatable; // a shape where the same inputs gave other bits;
+                              // empty: none
+  std::string baseline_trouble; // what the baseline did wrong at a listed
+                                // shape; empty: nothing
 };
 
-// Sets the plans' bounds, times and, for listed shapes, the number of sets and rounds.
-// `quick`: the first listed shape and the stress shapes only.
-Result<CheckResult> check_candidate(Session& session, const std::filesystem::path& library);
+// Sets the plans' bounds, and for listed shapes how they will be measured. The
+// baseline is run at the listed shapes beside it, for its errors and its time;
+// whatever it does is not the candidate's failure. Empty: no baseline.
+Result<CheckResult> check_candidate(Session &session,
+                                    const std::filesystem::path &library,
+                                    const std::filesystem::path &baseline);
 
-// Worst relative error of `library` at each listed shape, for comparison in the report.
-Result<std::map<std::string, double>> errors_at_listed(Session& session,
-                                                       const std::filesystem::path& library);
-
-// The shapes that this request looks at.
-bool is_looked_at(const Session& session, const ShapePlan& plan);
-
-}  // namespace marathon
+} // namespace marathon

@@ -1,18 +1,25 @@
-// Is an output right? Errors are relative and local: a pooled figure hides one zeroed row.
+// Is an output right? Errors are relative and local: a pooled figure hides one
+// zeroed row.
 //
-// An output is cut into rows: pieces of at most 128 elements of its last axis. 64 rows in a row are
-// a block. With e = output - oracle and RMS over the elements of a piece:
+// The last axis of an output is cut into rows of at most 128 elements. A row is
+// named by its place in the grid of the other axes and the cut. For each axis
+// of that grid with 16 places or more, a slice is all rows that differ in this
+// axis only (a head's tokens, a matrix' rows), and a block is 64 rows of a
+// slice in a row. Where no axis is that long, all rows together are one slice.
+// With e = output - oracle and RMS over the elements of a piece:
 //
-//   block error   = RMS(e over the block) / max(RMS(oracle over the block), 0.1 RMS(oracle over
-//   all)) row error     = RMS(e over the row)   / max(RMS(oracle over the row),   0.1 RMS(oracle
-//   over its block),
-//                                               0.01 RMS(oracle over all))
-//   worst element = max |e| in the block  / the block's denominator
+//   block error   = RMS(e, block) / max(RMS(oracle, block), 0.1 RMS(oracle,
+//   slice)) row error     = RMS(e, row)   / max(RMS(oracle, row), 0.1
+//   RMS(oracle, block),
+//                                       0.01 RMS(oracle, slice))
+//   worst element = max |e| in the block / the block's denominator
 //
-// The figure of an output is its worst block, worst row and worst element. Before that, NaN and Inf
-// must stand where the oracle has them, and nowhere else.
+// The figure of an output is its worst block, row and element over all axes.
+// Before that, NaN and Inf must stand where the oracle has them, and nowhere
+// else.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,23 +30,34 @@ namespace marathon {
 
 struct ErrorFigures {
   double block = 0, row = 0, element = 0;
-  int64_t worst_block = 0, worst_row = 0;  // index of the first element
-  std::string not_finite;                  // where NaN or Inf stands wrongly; empty: nowhere
+  int64_t worst_block = 0,
+          worst_block_end = 0; // elements: the first, and the last one's row
+  int64_t worst_row = 0;       // its first element
+  std::string not_finite; // where NaN or Inf stands wrongly; empty: nowhere
 };
 
-ErrorFigures errors_of(const std::vector<double>& output, const std::vector<double>& oracle,
-                       int64_t last_axis);
+ErrorFigures errors_of(std::span<const double> output,
+                       std::span<const double> oracle,
+                       const std::vector<int64_t> &extents);
 
-// What an output may err: from the emulation on the same inputs, and the task's caps.
+// What an output may err: from the emulation on the same inputs, and the task's
+// caps.
 struct ErrorBound {
   double block = 0, row = 0, element = 0;
 };
-ErrorBound bound_of(const Tolerance& tolerance, const std::string& output,
-                    const ErrorFigures& emulation);
-ErrorBound wider(const ErrorBound& a, const ErrorBound& b);
+ErrorBound bound_of(const Tolerance &tolerance, const std::string &output,
+                    const ErrorFigures &emulation);
+ErrorBound wider(const ErrorBound &a, const ErrorBound &b);
 
 // Empty when `figures` keeps the bound; else the reason in words.
-std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound,
-                         const std::string& output, const std::vector<int64_t>& extents);
+std::string broken_bound(const ErrorFigures &figures, const ErrorBound &bound,
+                         const Tensor &output,
+                         const std::vector<int64_t> &extents);
 
-}  // namespace marathon
+// "B 0, T 64–127, H 3": the elements from `first` to `last`, by the names of
+// the axes.
+std::string place_in_words(const Tensor &output,
+                           const std::vector<int64_t> &extents, int64_t first,
+                           int64_t last);
+
+} // namespace marathon

@@ -1,30 +1,26 @@
 #include "bench/measure.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <numeric>
 
-#include "base/clock.h"
-#include "bench/check.h"
-#include "bench/peaks.h"
+#include "bench/problem_bank.h"
 
 namespace marathon {
 
 namespace {
 
 constexpr int empty_windows = 9;
-constexpr double disturbed_share = 0.03,
-                 disturbed_ns = 30'000;  // wall above CPU: something else ran
-constexpr double threaded_share = 0.05,
-                 threaded_ns = 50'000;  // CPU above wall: more than one thread
-constexpr int64_t extra_rounds = 3;     // times the plan, for windows thrown away
+// Wall above CPU: something else ran.
+constexpr double disturbed_share = 0.03, disturbed_ns = 30'000;
+// CPU above wall: more than one thread, or work before the question or after
+// the answer.
+constexpr double overworked_share = 0.05, overworked_ns = 100'000;
+constexpr int64_t attempts_a_round = 3;
+constexpr int32_t first_window_sets = 2, other_cache_windows = 2;
+constexpr int64_t kept_inputs_limit = 384 << 20;
 
 struct Runner {
   Arm arm;
@@ -32,34 +28,63 @@ struct Runner {
   double empty_wall_ns = 0, empty_cpu_ns = 0;
 };
 
-// A window's net times. Not less than a tenth of the gross: the empty window is only an estimate.
+// A window's times without what asking and answering cost.
 struct Net {
   double wall_ns = 0, cpu_ns = 0;
+
+  bool is_disturbed() const {
+    return wall_ns - cpu_ns > disturbed_share * wall_ns + disturbed_ns;
+  }
+  bool is_overworked() const {
+    return cpu_ns - wall_ns > overworked_share * wall_ns + overworked_ns;
+  }
 };
-Net net_of(const WindowTimes& times, const Runner& runner) {
-  const double wall = static_cast<double>(times.wall_ns), cpu = static_cast<double>(times.cpu_ns);
+
+// Not less than a tenth of the gross: the empty window is only an estimate.
+Net net_of(const WindowTimes &times, const Runner &runner) {
+  const double wall = static_cast<double>(times.wall_ns),
+               cpu = static_cast<double>(times.cpu_ns);
   return {std::max(wall - runner.empty_wall_ns, 0.1 * wall),
           std::max(cpu - runner.empty_cpu_ns, 0.0)};
 }
 
+std::vector<std::vector<size_t>> all_orders(size_t count) {
+  std::vector<std::vector<size_t>> orders;
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  do {
+    orders.push_back(order);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return orders;
+}
+
 class Measurer {
- public:
-  Measurer(Session& session, const std::vector<std::filesystem::path>& libraries)
-      : session_(session), libraries_(libraries) {
-    result_.samples.resize(3);
-    for (const ShapePlan& plan : session.plans) {
-      if (plan.shape->set == ShapeSet::listed && is_looked_at(session, plan))
-        result_.shapes.push_back(&plan);
+public:
+  Measurer(Session &session,
+           const std::vector<std::filesystem::path> &libraries,
+           const MeasureOptions &options)
+      : session_(session), libraries_(libraries), options_(options) {
+    result_.samples.resize(arm_count);
+    int64_t left = kept_inputs_limit;
+    for (const ShapePlan &plan : session.plans) {
+      if (plan.shape->set != ShapeSet::listed || !is_looked_at(session, plan))
+        continue;
+      result_.shapes.push_back(&plan);
+      left -= plan.input_bytes() * problems_needed(plan, plan.rounds, true);
+      banks_.emplace_back(session, plan, left >= 0 ? Keep::inputs : Keep::seed);
     }
-    result_.cold_ns.resize(result_.shapes.size());
+    result_.other_cache_ns.resize(result_.shapes.size());
+    decides_ = session.task.measure.cache;
   }
 
-  Result<Measurement> run(int64_t restarts, const EnoughKnown& enough) {
-    for (int64_t restart = 0; restart < restarts; ++restart) {
-      TRY(run_restart(restart + 1 == restarts));
-      if (result_.failure || !result_.ambiguous.empty()) break;
+  Result<Measurement> run() {
+    for (int64_t restart = 0; restart < options_.restarts; ++restart) {
+      const bool last = restart + 1 == options_.restarts;
+      if (!TRY(run_restart(options_.race && restart == 0 && !last,
+                           last && options_.extras)))
+        break;
       ++result_.restarts;
-      if (restart + 1 < restarts && enough(result_)) {
+      if (!last && options_.enough && options_.enough(result_)) {
         result_.decided_early = true;
         break;
       }
@@ -67,25 +92,67 @@ class Measurer {
     return std::move(result_);
   }
 
- private:
-  Status start_runners(std::vector<Runner>& runners) {
-    for (const Arm arm : {Arm::candidate, Arm::incumbent, Arm::baseline}) {
-      const std::filesystem::path& library = libraries_[static_cast<size_t>(arm)];
-      if (library.empty()) continue;
-      runners.push_back({arm, TRY(session_.start(library))});
+private:
+  static int64_t problems_needed(const ShapePlan &plan, int64_t rounds,
+                                 bool extras) {
+    const int64_t extra =
+        extras ? plan.sets / 2 + other_cache_windows * plan.sets : 0;
+    return first_window_sets + rounds * (plan.sets + plan.warm_up_sets) + extra;
+  }
+
+  Result<std::vector<Runner>> start_runners() {
+    int64_t input_bytes = 0, output_bytes = 0;
+    for (const ShapePlan *plan : result_.shapes) {
+      input_bytes =
+          std::max(input_bytes, input_arena_bytes(plan->sizes, plan->sets));
+      output_bytes =
+          std::max(output_bytes, output_arena_bytes(plan->sizes, plan->sets));
     }
-    return {};
+    std::vector<Runner> runners;
+    for (const Arm arm : {Arm::candidate, Arm::incumbent, Arm::baseline}) {
+      const std::filesystem::path &library =
+          libraries_[static_cast<size_t>(arm)];
+      if (library.empty())
+        continue;
+      runners.push_back(
+          {arm, TRY(session_.start(library, input_bytes, output_bytes))});
+    }
+    return runners;
+  }
+
+  // False: the measurement is over.
+  Result<bool> run_restart(bool half, bool extras) {
+    std::vector<Runner> runners = TRY(start_runners());
+    for (std::vector<std::vector<std::vector<double>>> &arm : result_.samples)
+      arm.emplace_back(result_.shapes.size());
+    std::vector<size_t> order(result_.shapes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    shuffle(order);
+    for (Runner &runner : runners) {
+      if (!measure_empty(runner, *result_.shapes[order.front()]))
+        return false;
+    }
+    for (const size_t shape : order) {
+      const ShapePlan &plan = *result_.shapes[shape];
+      const int64_t rounds =
+          half ? std::max<int64_t>(2, (plan.rounds + 1) / 2) : plan.rounds;
+      TRY(banks_[shape].start_over(problems_needed(plan, rounds, extras)));
+      if (!TRY(run_shape(runners, shape, rounds)))
+        return false;
+      if (extras && !TRY(run_extras(runners.front(), shape)))
+        return false;
+    }
+    return true;
   }
 
   // The cost of asking and answering, by windows without a call.
-  bool measure_empty(Runner& runner, const ShapePlan& plan) {
-    const Layout layout = draw_layout(plan.sizes, 1, session_.random);
+  bool measure_empty(Runner &runner, const ShapePlan &plan) {
     std::vector<double> wall, cpu;
     for (int i = 0; i < empty_windows; ++i) {
       WindowTimes times;
-      std::optional<WorkerFailure> failure = runner.worker.prepare(plan.dims, layout, plan.sizes);
-      if (!failure) failure = runner.worker.go(0, session_.task.measure.timeout_s, times);
-      if (failure) return note(runner.arm, plan, ShapeFailure{failure->kind, failure->why});
+      if (const std::optional<ShapeFailure> failure =
+              run_empty(session_, plan, runner.worker, times))
+        return note(runner.arm, plan, *failure);
       wall.push_back(static_cast<double>(times.wall_ns));
       cpu.push_back(static_cast<double>(times.cpu_ns));
     }
@@ -94,201 +161,228 @@ class Measurer {
     return true;
   }
 
-  // False: the measurement is over. A failure of baseline or incumbent is ours, not the
-  // candidate's.
-  bool note(Arm arm, const ShapePlan& plan, const ShapeFailure& failure) {
+  // A failure of baseline or incumbent is ours, not the candidate's.
+  bool note(Arm arm, const ShapePlan &plan, const ShapeFailure &failure) {
     if (arm == Arm::candidate) {
       result_.failure = failure;
       result_.failed_shape = plan.shape->name;
     } else {
-      result_.ambiguous = fmt::format("the {} failed at shape {}: {}",
-                                      arm == Arm::baseline ? "baseline" : "incumbent",
-                                      plan.shape->name, failure.why);
+      result_.ambiguous =
+          fmt::format("the {} failed at shape {}: {}; run marathon task check",
+                      arm == Arm::baseline ? "baseline" : "incumbent",
+                      plan.shape->name, failure.why);
     }
     return false;
   }
 
-  Status run_restart(bool last) {
-    std::vector<Runner> runners;
-    TRY(start_runners(runners));
-    for (std::vector<std::vector<std::vector<double>>>& arm : result_.samples)
-      arm.emplace_back(result_.shapes.size());
-    std::vector<size_t> order(result_.shapes.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    shuffle(order);
-    for (Runner& runner : runners) {
-      if (!measure_empty(runner, *result_.shapes[order.front()])) return {};
-    }
-    for (const size_t shape : order) {
-      if (!TRY(run_shape(runners, shape))) return {};
-      if (last && !TRY(run_cold(runners.front(), shape))) return {};
-    }
-    return {};
+  template <class T> void shuffle(std::vector<T> &list) {
+    for (size_t i = list.size(); i > 1; --i)
+      std::swap(list[i - 1], list[session_.random.below(i)]);
   }
 
-  template <class T>
-  void shuffle(std::vector<T>& list) {
-    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[session_.random.below(i)]);
-  }
-
-  Result<bool> run_shape(std::vector<Runner>& runners, size_t shape) {
-    const ShapePlan& plan = *result_.shapes[shape];
-    std::vector<size_t> order(runners.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    int64_t good = -1;  // the first round warms up: checked, not counted
-    double half_ns = 0;
-    for (int64_t round = 0; good < plan.rounds && round < extra_rounds * plan.rounds + 1; ++round) {
-      const Window window = TRY(make_window(session_, plan, plan.sets, false));
-      shuffle(order);
-      const bool half = round == 0 && plan.sets >= 2;
-      bool disturbed = false;
-      for (const size_t i : order) {
-        Runner& runner = runners[i];
-        const int32_t sets = half ? plan.sets / 2 : plan.sets;
-        Net net;
-        if (!run_one(runner, plan, window, sets, net)) return false;
-        disturbed = disturbed || is_disturbed(net);
-        if (round == 0) {
-          if (runner.arm == Arm::candidate) half_ns = net.wall_ns / sets * plan.sets;
-          continue;
-        }
-        count(runner.arm, shape, plan, net);
-        if (runner.arm == Arm::candidate && round == 1)
-          result_.slope.push_back(half_ns / net.wall_ns);
+  // Rounds until enough were quiet. Every order of the arms comes before one
+  // comes again.
+  Result<bool> run_shape(std::vector<Runner> &runners, size_t shape,
+                         int64_t rounds) {
+    const ShapePlan &plan = *result_.shapes[shape];
+    loud_.assign(arm_count, {});
+    // The first window of a process meets cold code and unmapped pages:
+    // checked, not counted.
+    const Window first =
+        TRY(banks_[shape].take(std::min(plan.sets, first_window_sets)));
+    for (Runner &runner : runners) {
+      Net net;
+      if (!run_one(runner, plan, first, decides_, net))
+        return false;
+    }
+    std::vector<std::vector<size_t>> orders;
+    int64_t quiet = 0;
+    for (int64_t round = 0; quiet < rounds && round < attempts_a_round * rounds;
+         ++round) {
+      if (orders.empty()) {
+        orders = all_orders(runners.size());
+        shuffle(orders);
       }
-      if (!disturbed || round == 0) ++good;
+      if (!TRY(run_round(runners, shape, orders.back(), quiet)))
+        return false;
+      orders.pop_back();
     }
-    return enough_samples(runners, shape, plan);
+    return enough_samples(runners, shape);
   }
 
-  bool run_one(Runner& runner, const ShapePlan& plan, const Window& window, int32_t sets,
-               Net& net) {
-    WindowTimes times;
+  Result<bool> run_round(std::vector<Runner> &runners, size_t shape,
+                         const std::vector<size_t> &order, int64_t &quiet) {
+    const ShapePlan &plan = *result_.shapes[shape];
+    const bool warms_up = plan.warm_up_sets > 0 && decides_ == CacheState::warm;
+    std::optional<Window> before;
+    if (warms_up)
+      before = TRY(banks_[shape].take(plan.warm_up_sets));
+    const Window window = TRY(banks_[shape].take(plan.sets));
+    bool disturbed = false;
+    for (const size_t i : order) {
+      Net net;
+      // The window's inputs are not yet in the worker's arena while it warms
+      // up.
+      if (before && !run_one(runners[i], plan, *before, decides_, net))
+        return false;
+      if (!run_one(runners[i], plan, window, decides_, net))
+        return false;
+      count(runners[i].arm, shape, net);
+      disturbed = disturbed || net.is_disturbed();
+    }
+    if (!disturbed)
+      ++quiet;
+    return true;
+  }
+
+  bool run_one(Runner &runner, const ShapePlan &plan, const Window &window,
+               CacheState cache, Net &net) {
+    Run run;
     std::optional<ShapeFailure> failure =
-        run_window(session_, plan, window, sets, runner.worker, &times);
+        run_window(session_, plan, window, runner.worker, cache, run);
     // The baseline is what it is: its outputs are compared once, in the check.
     if (!failure && runner.arm != Arm::baseline)
-      failure = check_window(session_, plan, window, sets, runner.worker);
-    if (failure) return note(runner.arm, plan, *failure);
-    net = net_of(times, runner);
+      failure = check_window(session_, plan, window, run, runner.worker);
+    if (failure)
+      return note(runner.arm, plan, *failure);
+    net = net_of(run.times, runner);
     return true;
   }
 
-  static bool is_disturbed(const Net& net) {
-    return net.wall_ns - net.cpu_ns > disturbed_share * net.wall_ns + disturbed_ns;
-  }
-
-  void count(Arm arm, size_t shape, const ShapePlan& plan, const Net& net) {
-    ++result_.windows;
-    if (arm == Arm::candidate &&
-        net.cpu_ns - net.wall_ns > threaded_share * net.wall_ns + threaded_ns)
-      ++result_.threaded;
-    if (is_disturbed(net)) {
-      ++result_.discarded;
+  void count(Arm arm, size_t shape, const Net &net) {
+    const size_t a = static_cast<size_t>(arm);
+    ArmCount &counts = result_.counts[a];
+    const double call_ns = net.wall_ns / result_.shapes[shape]->sets;
+    ++counts.windows;
+    counts.overworked += net.is_overworked();
+    if (net.is_disturbed()) {
+      ++counts.disturbed;
+      loud_[a].push_back(call_ns);
       return;
     }
-    result_.disagreement.push_back(std::abs(net.wall_ns - net.cpu_ns) / net.wall_ns);
-    result_.samples[static_cast<size_t>(arm)].back()[shape].push_back(net.wall_ns / plan.sets);
+    result_.disagreement.push_back(std::abs(net.wall_ns - net.cpu_ns) /
+                                   net.wall_ns);
+    result_.samples[a].back()[shape].push_back(call_ns);
   }
 
-  bool enough_samples(const std::vector<Runner>& runners, size_t shape, const ShapePlan& plan) {
-    for (const Runner& runner : runners) {
-      if (result_.samples[static_cast<size_t>(runner.arm)].back()[shape].size() >= 2) continue;
-      result_.ambiguous = fmt::format(
-          "other work disturbed {} of {} windows (shape {}): measure on a quieter machine, or free "
-          "core {}",
-          result_.discarded, result_.windows, plan.shape->name, session_.core);
-      return false;
+  bool has_enough(Arm arm, size_t shape) const {
+    return result_.samples[static_cast<size_t>(arm)].back()[shape].size() >= 2;
+  }
+
+  bool enough_samples(const std::vector<Runner> &runners, size_t shape) {
+    const bool others =
+        std::all_of(runners.begin(), runners.end(), [&](const Runner &runner) {
+          return runner.arm == Arm::candidate || has_enough(runner.arm, shape);
+        });
+    if (others && has_enough(Arm::candidate, shape))
+      return true;
+    const size_t candidate = static_cast<size_t>(Arm::candidate);
+    const size_t baseline = static_cast<size_t>(Arm::baseline);
+    // Nothing disturbs the others: the candidate itself gives up its core, and
+    // has to pay for it.
+    if (others && loud_[baseline].size() * 2 <
+                      result_.samples[baseline].back()[shape].size()) {
+      result_.samples[candidate].back()[shape] = loud_[candidate];
+      result_.sleeps = true;
+      return true;
+    }
+    result_.ambiguous =
+        fmt::format("other work disturbed {} of {} windows (shape {}): measure "
+                    "on a quieter machine, or keep "
+                    "core {} free",
+                    result_.discarded(), result_.windows(),
+                    result_.shapes[shape]->shape->name, session_.core);
+    return false;
+  }
+
+  // Half of the calls must take half of the time; and the figure of the other
+  // cache state.
+  Result<bool> run_extras(Runner &runner, size_t shape) {
+    const ShapePlan &plan = *result_.shapes[shape];
+    Net net;
+    if (plan.sets >= 4) {
+      const int32_t half = plan.sets / 2;
+      const Window window = TRY(banks_[shape].take(half));
+      if (!run_one(runner, plan, window, decides_, net))
+        return false;
+      const double whole = median(
+          result_.samples[static_cast<size_t>(runner.arm)].back()[shape]);
+      if (!net.is_disturbed())
+        result_.slope.push_back(net.wall_ns / half / whole);
+    }
+    const CacheState other =
+        decides_ == CacheState::warm ? CacheState::cold : CacheState::warm;
+    for (int i = 0; i < other_cache_windows; ++i) {
+      const Window window = TRY(banks_[shape].take(plan.sets));
+      if (!run_one(runner, plan, window, other, net))
+        return false;
+      result_.other_cache_ns[shape].push_back(net.wall_ns / plan.sets);
     }
     return true;
   }
 
-  // The judge sweeps the shared caches from the worker's own core, then one call is timed.
-  Result<bool> run_cold(Runner& runner, size_t shape) {
-    const ShapePlan& plan = *result_.shapes[shape];
-    for (int i = 0; i < 2; ++i) {
-      const Window window = TRY(make_window(session_, plan, 1, false));
-      sweep_caches();
-      WindowTimes times;
-      if (const std::optional<ShapeFailure> failure =
-              run_window(session_, plan, window, 1, runner.worker, &times)) {
-        return note(runner.arm, plan, *failure);
-      }
-      result_.cold_ns[shape].push_back(net_of(times, runner).wall_ns);
-    }
-    return true;
-  }
-
-  void sweep_caches() {
-    if (sweep_.empty()) sweep_.resize(static_cast<size_t>(2 * last_level_cache_bytes()));
-    stand_on(session_.core);
-    for (size_t i = 0; i < sweep_.size(); i += 64) sweep_[i] = static_cast<char>(sweep_[i] + 1);
-    stand_aside_of(session_.core);
-  }
-
-  Session& session_;
-  const std::vector<std::filesystem::path>& libraries_;
+  Session &session_;
+  const std::vector<std::filesystem::path> &libraries_;
+  const MeasureOptions &options_;
+  CacheState decides_ = CacheState::warm;
+  std::vector<ProblemBank> banks_;
+  std::vector<std::vector<double>>
+      loud_; // by arm: this shape's disturbed windows
   Measurement result_;
-  std::vector<char> sweep_;
 };
 
-}  // namespace
+} // namespace
+
+int64_t Measurement::windows() const {
+  int64_t all = 0;
+  for (const ArmCount &count : counts)
+    all += count.windows;
+  return all;
+}
+
+int64_t Measurement::discarded() const {
+  int64_t all = 0;
+  for (const ArmCount &count : counts)
+    all += count.disturbed;
+  return all;
+}
 
 std::vector<double> Measurement::all_samples(Arm arm, size_t shape) const {
   std::vector<double> all;
-  for (const std::vector<std::vector<double>>& restart : samples[static_cast<size_t>(arm)]) {
+  for (const std::vector<std::vector<double>> &restart :
+       samples[static_cast<size_t>(arm)]) {
     all.insert(all.end(), restart[shape].begin(), restart[shape].end());
   }
   return all;
 }
 
-Interval Measurement::ratio(Arm numerator, Arm denominator, Random& random, int shape) const {
+Interval Measurement::ratio(Arm numerator, Arm denominator, Random &random,
+                            int shape) const {
   std::vector<std::vector<PairedSamples>> pairs;
   std::vector<double> weights;
   for (size_t s = 0; s < shapes.size(); ++s) {
-    if (shape < 0 || s == static_cast<size_t>(shape)) weights.push_back(shapes[s]->shape->weight);
+    if (shape < 0 || s == static_cast<size_t>(shape))
+      weights.push_back(shapes[s]->shape->weight);
   }
   for (size_t restart = 0; restart < static_cast<size_t>(restarts); ++restart) {
     pairs.emplace_back();
     for (size_t s = 0; s < shapes.size(); ++s) {
-      if (shape >= 0 && s != static_cast<size_t>(shape)) continue;
+      if (shape >= 0 && s != static_cast<size_t>(shape))
+        continue;
       pairs.back().push_back(
-          {without_outliers(samples[static_cast<size_t>(numerator)][restart][s]),
-           without_outliers(samples[static_cast<size_t>(denominator)][restart][s])});
+          {without_outliers(
+               samples[static_cast<size_t>(numerator)][restart][s]),
+           without_outliers(
+               samples[static_cast<size_t>(denominator)][restart][s])});
     }
   }
   return bootstrap_ratio(pairs, weights, random);
 }
 
-Result<Measurement> measure(Session& session, const std::vector<std::filesystem::path>& libraries,
-                            int64_t restarts, const EnoughKnown& enough) {
-  stand_aside_of(session.core);
-  return Measurer(session, libraries).run(restarts, enough);
+Result<Measurement> measure(Session &session,
+                            const std::vector<std::filesystem::path> &libraries,
+                            const MeasureOptions &options) {
+  return Measurer(session, libraries, options).run();
 }
 
-Result<Fd> lock_core(int core, double limit_s) {
-  const std::string path = fmt::format("/tmp/marathon-core-{}.lock", core);
-  // Without O_CREAT first: in a sticky folder a file of another user may be opened but not
-  // "created".
-  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!fd) return fail_errno("the lock of core " + std::to_string(core) + " (" + path + ")", errno);
-  (void)::fchmod(fd.get(), 0666);
-  const int64_t deadline_us = monotonic_us() + static_cast<int64_t>(limit_s * 1e6);
-  bool told = false;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (monotonic_us() > deadline_us) {
-      return fail(Fault::busy, fmt::format("core {} has been measuring something else for {:.0f} "
-                                           "s; wait for the other run or stop it",
-                                           core, limit_s));
-    }
-    if (!told)
-      print_stage("measure",
-                  fmt::format("waiting for core {}: another measurement runs on it", core), 0);
-    told = true;
-    ::usleep(20'000);
-  }
-  return fd;
-}
-
-}  // namespace marathon
+} // namespace marathon

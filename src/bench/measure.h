@@ -1,10 +1,14 @@
-// Timing: candidate, incumbent and baseline in balanced random order, over restarts of their
-// processes, by two clocks that the candidate cannot reach.
+// Timing: candidate, incumbent and baseline in balanced random order, over
+// restarts of their processes, by two clocks that the candidate cannot reach.
 //
-// A window is one call on each of `sets` buffer sets. Its time is the judge's wall clock from
-// asking to answer, less what an empty window of the same worker takes. The kernel's accounting of
-// the worker's CPU time must agree: more wall than CPU means that something else ran (the window is
-// thrown away), more CPU than wall means that more than one thread worked (suspicious).
+// A window is one call on each of `sets` buffer sets. Its time is the judge's
+// wall clock from asking to answer. The second clock is the kernel's account of
+// the worker's CPU time from one standstill to the next, asking and answering
+// included. From both goes what an empty window of the same worker takes. Then
+// they must agree: more wall than CPU means that something else ran (the window
+// is thrown away); more CPU than wall that more than one thread worked, or that
+// the candidate's code ran before the question or after the answer
+// (suspicious).
 #pragma once
 
 #include <functional>
@@ -18,34 +22,54 @@
 namespace marathon {
 
 enum class Arm { candidate, incumbent, baseline };
+inline constexpr size_t arm_count = 3;
+
+// What happened in the windows of one arm.
+struct ArmCount {
+  int64_t windows = 0, disturbed = 0, overworked = 0;
+};
 
 // Samples in ns a call: [arm][restart][listed shape].
 struct Measurement {
-  std::vector<const ShapePlan*> shapes;
+  std::vector<const ShapePlan *> shapes;
   std::vector<std::vector<std::vector<std::vector<double>>>> samples;
-  std::vector<std::vector<double>>
-      cold_ns;                       // [shape]: the candidate's, after the caches were swept
-  std::vector<double> slope;         // constant part of a window over its time, candidate
-  std::vector<double> disagreement;  // |wall - CPU| / wall of each window that counts
-  int64_t windows = 0, discarded = 0, threaded = 0, restarts = 0;
-  std::optional<ShapeFailure> failure;  // the candidate's
+  // [shape]: of the candidate in the cache state that does not decide.
+  std::vector<std::vector<double>> other_cache_ns;
+  std::vector<double>
+      slope; // time of half the calls, doubled, over time of all of them
+  std::vector<double>
+      disagreement; // |wall - CPU| / wall of each window that counts
+  std::vector<ArmCount> counts{arm_count};
+  int64_t restarts = 0;
+  std::optional<ShapeFailure> failure; // the candidate's
   std::string failed_shape;
-  std::string ambiguous;  // why it could not be measured; empty: it could
+  std::string ambiguous; // why it could not be measured; empty: it could
+  bool sleeps =
+      false; // the candidate gave up its core in its calls; wall time counts
   bool decided_early = false;
 
-  // Ratio numerator / denominator over all listed shapes, or over one (index ≥ 0).
-  Interval ratio(Arm numerator, Arm denominator, Random& random, int shape = -1) const;
+  int64_t windows() const;
+  int64_t discarded() const;
+  // Ratio numerator / denominator over all listed shapes, or over one (index ≥
+  // 0).
+  Interval ratio(Arm numerator, Arm denominator, Random &random,
+                 int shape = -1) const;
   std::vector<double> all_samples(Arm arm, size_t shape) const;
 };
 
-// Called after each restart with what is known; true: stop, the rest cannot change the verdict.
-using EnoughKnown = std::function<bool(const Measurement&)>;
+struct MeasureOptions {
+  int64_t restarts = 5;
+  bool race =
+      false; // the first restart is half as long: enough to see a clear loss
+  bool extras = true; // slope and the other cache state, in the last restart
+  // Called after each restart but the last with what is known; true: the rest
+  // cannot change the verdict.
+  std::function<bool(const Measurement &)> enough;
+};
 
 // `libraries`: by arm; an empty incumbent is left out.
-Result<Measurement> measure(Session& session, const std::vector<std::filesystem::path>& libraries,
-                            int64_t restarts, const EnoughKnown& enough);
+Result<Measurement> measure(Session &session,
+                            const std::vector<std::filesystem::path> &libraries,
+                            const MeasureOptions &options);
 
-// Exclusive use of a core for measuring, machine-wide, by flock. Waits up to `limit_s`.
-Result<Fd> lock_core(int core, double limit_s);
-
-}  // namespace marathon
+} // namespace marathon

@@ -1,6 +1,7 @@
 #include "bench/peaks.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -8,61 +9,102 @@
 #include <functional>
 #include <vector>
 
-#include "base/clock.h"
-
 namespace marathon {
 
 namespace {
 
-typedef float Lanes __attribute__((vector_size(64)));
-
-// Twelve independent chains hide the latency of a multiply-add (4 cycles, two a cycle, and spare).
+// Twelve independent chains hide the latency of a multiply-add (4 cycles, two a
+// cycle, and spare) and fit the registers of every instruction set, one vector
+// each.
+constexpr int64_t chains = 12;
 #define EACH_CHAIN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-__attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default"),
-               optimize("O3", "fp-contract=fast"), noinline)) void
-multiply_adds(int64_t rounds, float* out) {
-#define DECLARE(i) \
-  Lanes c##i = {}; \
+#define DECLARE(i)  \
+  Vector c##i = {}; \
   c##i += static_cast<float>(i + 1);
 #define STEP(i) c##i = c##i * scale + shift;
 #define KEEP(i) total += c##i;
+
+template <class Vector>
+[[gnu::always_inline]] inline float multiply_adds(int64_t rounds) {
   EACH_CHAIN(DECLARE)
-  Lanes scale = {}, shift = {}, total = {};
+  Vector scale = {}, shift = {}, total = {};
   scale += 0.999f;
   shift += 0.001f;
   for (int64_t r = 0; r < rounds; ++r) {
     EACH_CHAIN(STEP)
   }
   EACH_CHAIN(KEEP)
-  for (int lane = 0; lane < 16; ++lane) out[lane] = total[lane];
+  return total[0] + total[1];
 }
-constexpr double flops_a_round = 12 * 16 * 2;
 
-__attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default"), optimize("O3"),
-               noinline)) float
-read_all(const float* data, int64_t count, int64_t passes) {
-  Lanes sums[8] = {};
+template <class Vector>
+[[gnu::always_inline]] inline float read_all(const float* data, int64_t count, int64_t passes) {
+  constexpr int64_t width = sizeof(Vector) / sizeof(float);
+  Vector sums[8] = {};
   for (int64_t pass = 0; pass < passes; ++pass) {
-    for (int64_t i = 0; i + 128 <= count; i += 128) {
-      for (int lane = 0; lane < 8; ++lane)
-        sums[lane] += *reinterpret_cast<const Lanes*>(data + i + 16 * lane);
+    for (int64_t i = 0; i + 8 * width <= count; i += 8 * width) {
+      for (int64_t lane = 0; lane < 8; ++lane)
+        sums[lane] += *reinterpret_cast<const Vector*>(data + i + lane * width);
     }
     asm volatile("" ::: "memory");  // the next pass reads again
   }
-  float total = 0;
-  for (int lane = 0; lane < 8; ++lane) total += sums[lane][0] + sums[lane][15];
-  return total;
+  Vector total = {};
+  for (const Vector& sum : sums) total += sum;
+  return total[0] + total[1];
+}
+
+// One copy for each width of vectors; target_clones was refused: its "arch="
+// names leave out AMD.
+struct Probe {
+  int64_t width;  // floats a vector
+  float (*multiply)(int64_t rounds);
+  float (*read)(const float* data, int64_t count, int64_t passes);
+};
+
+#define PROBE(name, bytes, ...)                                                                  \
+  typedef float Vector_##name __attribute__((vector_size(bytes)));                               \
+  __attribute__((                                                                                \
+      optimize("O3"),                                                                            \
+      noinline __VA_OPT__(, target(__VA_ARGS__)))) float multiply_##name(int64_t rounds) {       \
+    return multiply_adds<Vector_##name>(rounds);                                                 \
+  }                                                                                              \
+  __attribute__((optimize("O3"), noinline __VA_OPT__(, target(__VA_ARGS__)))) float read_##name( \
+      const float* data, int64_t count, int64_t passes) {                                        \
+    return read_all<Vector_##name>(data, count, passes);                                         \
+  }                                                                                              \
+  constexpr Probe probe_##name = {bytes / 4, multiply_##name, read_##name};
+
+PROBE(plain, 16)
+#if defined(__x86_64__)
+PROBE(avx2, 32, "avx2,fma")
+PROBE(avx512, 64, "avx512f,fma,prefer-vector-width=512")
+#endif
+
+const Probe& probe() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return probe_avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return probe_avx2;
+#endif
+  return probe_plain;
 }
 
 volatile float sink = 0;
 
-double seconds_of(const std::function<void(int64_t)>& work, int64_t amount) {
-  const int64_t start = monotonic_ns();
-  work(amount);
-  return 1e-9 * static_cast<double>(monotonic_ns() - start);
+// CPU time of this thread: what else runs on the core must not make the machine look slower.
+double thread_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Seconds for one unit of work, from a pair that agrees with itself; the fastest of several.
+double seconds_of(const std::function<void(int64_t)>& work, int64_t amount) {
+  const double start = thread_seconds();
+  work(amount);
+  return thread_seconds() - start;
+}
+
+// Seconds for one unit of work, from a pair that agrees with itself; the
+// fastest of several.
 Result<double> unit_seconds(const std::function<void(int64_t)>& work, int64_t amount) {
   while (seconds_of(work, amount) < 0.004) amount *= 2;
   double best = 0;
@@ -76,7 +118,8 @@ Result<double> unit_seconds(const std::function<void(int64_t)>& work, int64_t am
   }
   if (agreed < 2)
     return fail(Fault::retry,
-                "the probe of the machine's peaks does not repeat: twice the work does not take "
+                "the probe of the machine's peaks does not "
+                "repeat: twice the work does not take "
                 "twice the time");
   return best;
 }
@@ -86,8 +129,8 @@ Result<double> read_gbytes_s(int64_t bytes) {
   std::vector<float> storage(static_cast<size_t>(count) + 16, 1.0f);
   const auto address = reinterpret_cast<uintptr_t>(storage.data());
   const float* data = storage.data() + (64 - address % 64) % 64 / 4;
-  const double seconds =
-      TRY(unit_seconds([&](int64_t passes) { sink = sink + read_all(data, count, passes); }, 1));
+  const double seconds = TRY(
+      unit_seconds([&](int64_t passes) { sink = sink + probe().read(data, count, passes); }, 1));
   return static_cast<double>(count) * 4 / seconds * 1e-9;
 }
 
@@ -116,13 +159,9 @@ int64_t last_level_cache_bytes() {
 
 Result<Peaks> measure_peaks() {
   Peaks peaks;
-  float out[16];
-  const double seconds = TRY(unit_seconds(
-      [&](int64_t rounds) {
-        multiply_adds(rounds, out);
-        sink = sink + out[3];
-      },
-      1 << 16));
+  const double seconds =
+      TRY(unit_seconds([&](int64_t rounds) { sink = sink + probe().multiply(rounds); }, 1 << 16));
+  const double flops_a_round = static_cast<double>(2 * chains * probe().width);
   peaks.gflops = flops_a_round / seconds * 1e-9;
   const int64_t l2 = std::max<int64_t>(cache_bytes(2), 256 << 10), l3 = last_level_cache_bytes();
   peaks.l1_gbytes_s = TRY(read_gbytes_s(16 << 10));
@@ -132,8 +171,12 @@ Result<Peaks> measure_peaks() {
   return peaks;
 }
 
+// Half of a level: the rest is needed by everything else, and a copy of a level
+// below may count.
 double bandwidth_for(const Peaks& peaks, int64_t bytes) {
-  return bytes <= last_level_cache_bytes() / 2 ? peaks.l3_gbytes_s : peaks.memory_gbytes_s;
+  if (bytes <= cache_bytes(2) / 2 && peaks.l2_gbytes_s > 0) return peaks.l2_gbytes_s;
+  if (bytes <= last_level_cache_bytes() / 2 && peaks.l3_gbytes_s > 0) return peaks.l3_gbytes_s;
+  return peaks.memory_gbytes_s;
 }
 
 }  // namespace marathon

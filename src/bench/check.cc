@@ -92,6 +92,8 @@ void plan_windows(const Session& session, ShapePlan& plan) {
       static_cast<int64_t>(round_cost_limit_s / std::max(plan.oracle_s, 1e-6));
   sets = std::clamp<int64_t>(sets, 2, std::max<int64_t>(affordable, 2));
   plan.sets = static_cast<int32_t>(std::min<int64_t>(sets, plan.sets));
+  // With cold caches every call is a window of its own: the next one would find them warm.
+  if (measure.cache == CacheState::cold) plan.sets = 1;
   plan.rounds = measure.rounds;
   if (static_cast<double>(plan.sets) * plan.oracle_s > 0.1)
     plan.rounds = std::max<int64_t>(3, measure.rounds / 2);

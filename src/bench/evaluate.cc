@@ -192,7 +192,7 @@ class Evaluation {
     }
     if (!impossible_.empty()) return suspect(impossible_);
     // Half of the calls must take half of the time: else work was done outside of the calls.
-    if (const double slope = median(m.slope); slope > 1.6 || slope < 0.5) {
+    if (const double slope = m.slope.empty() ? 1 : median(m.slope); slope > 1.6 || slope < 0.5) {
       return suspect(fmt::format(
           "time does not grow with the number of calls: half of them took {:.0f} % of the time",
           50 * slope));
@@ -229,12 +229,14 @@ class Evaluation {
       ShapeResult& shape = *found;
       shape.samples = {m.all_samples(Arm::candidate, s), m.all_samples(Arm::incumbent, s),
                        m.all_samples(Arm::baseline, s)};
-      shape.warm_us = 1e-3 * median(shape.samples.candidate_ns);
+      const bool cold = task_.measure.cache == CacheState::cold;
+      shape.time_us = 1e-3 * median(shape.samples.candidate_ns);
+      const double other_us = m.other_ns[s].empty() ? 0 : 1e-3 * median(m.other_ns[s]);
+      shape.cold_us = cold ? shape.time_us : other_us;
+      shape.warm_us = cold ? other_us : shape.time_us;
       shape.baseline_us = 1e-3 * median(shape.samples.baseline_ns);
       if (!shape.samples.incumbent_ns.empty())
         shape.incumbent_us = 1e-3 * median(shape.samples.incumbent_ns);
-      if (!m.cold_ns[s].empty()) shape.cold_us = 1e-3 * median(m.cold_ns[s]);
-      shape.time_us = shape.warm_us;
       shape.speedup = m.ratio(Arm::baseline, Arm::candidate, session_->random, static_cast<int>(s));
       shape.verdict =
           shape_kind(m.ratio(rival(), Arm::candidate, session_->random, static_cast<int>(s)));

@@ -51,7 +51,7 @@ class Measurer {
       if (plan.shape->set == ShapeSet::listed && is_looked_at(session, plan))
         result_.shapes.push_back(&plan);
     }
-    result_.cold_ns.resize(result_.shapes.size());
+    result_.other_ns.resize(result_.shapes.size());
   }
 
   Result<Measurement> run(int64_t restarts, const EnoughKnown& enough) {
@@ -121,7 +121,7 @@ class Measurer {
     }
     for (const size_t shape : order) {
       if (!TRY(run_shape(runners, shape))) return {};
-      if (last && !TRY(run_cold(runners.front(), shape))) return {};
+      if (last && !TRY(run_other_state(runners.front(), shape))) return {};
     }
     return {};
   }
@@ -164,6 +164,7 @@ class Measurer {
   bool run_one(Runner& runner, const ShapePlan& plan, const Window& window, int32_t sets,
                Net& net) {
     WindowTimes times;
+    if (cold_decides()) sweep_caches();
     std::optional<ShapeFailure> failure =
         run_window(session_, plan, window, sets, runner.worker, &times);
     // The baseline is what it is: its outputs are compared once, in the check.
@@ -203,22 +204,25 @@ class Measurer {
     return true;
   }
 
-  // The judge sweeps the shared caches from the worker's own core, then one call is timed.
-  Result<bool> run_cold(Runner& runner, size_t shape) {
+  bool cold_decides() const { return session_.task.measure.cache == CacheState::cold; }
+
+  // The cache state that does not decide is reported too: one call a window, after a sweep or not.
+  Result<bool> run_other_state(Runner& runner, size_t shape) {
     const ShapePlan& plan = *result_.shapes[shape];
     for (int i = 0; i < 2; ++i) {
       const Window window = TRY(make_window(session_, plan, 1, false));
-      sweep_caches();
+      if (!cold_decides()) sweep_caches();
       WindowTimes times;
       if (const std::optional<ShapeFailure> failure =
               run_window(session_, plan, window, 1, runner.worker, &times)) {
         return note(runner.arm, plan, *failure);
       }
-      result_.cold_ns[shape].push_back(net_of(times, runner).wall_ns);
+      result_.other_ns[shape].push_back(net_of(times, runner).wall_ns);
     }
     return true;
   }
 
+  // From the worker's own core, so that its private caches are swept as well as the shared one.
   void sweep_caches() {
     if (sweep_.empty()) sweep_.resize(static_cast<size_t>(2 * last_level_cache_bytes()));
     stand_on(session_.core);

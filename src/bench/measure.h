@@ -23,8 +23,7 @@ enum class Arm { candidate, incumbent, baseline };
 struct Measurement {
   std::vector<const ShapePlan*> shapes;
   std::vector<std::vector<std::vector<std::vector<double>>>> samples;
-  std::vector<std::vector<double>>
-      cold_ns;                       // [shape]: the candidate's, after the caches were swept
+  std::vector<std::vector<double>> other_ns;  // [shape]: the candidate in the other cache state
   std::vector<double> slope;         // constant part of a window over its time, candidate
   std::vector<double> disagreement;  // |wall - CPU| / wall of each window that counts
   int64_t windows = 0, discarded = 0, threaded = 0, restarts = 0;

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,11 @@ char* map_arena(int fd, int protection, size_t& bytes) {
 
 // The core is chosen before the jail, which then refuses to change it.
 void pin(int core) {
+  // Where we may (root), before other work on the core: fewer windows are disturbed. The judge's
+  // limits end a candidate that never returns, and the kernel leaves 5 % of the core to others
+  // meanwhile.
+  const sched_param first{1};
+  if (::sched_setscheduler(0, SCHED_FIFO, &first) != 0) (void)::setpriority(PRIO_PROCESS, 0, -20);
   if (core < 0) return;
   cpu_set_t set;
   CPU_ZERO(&set);

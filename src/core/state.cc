@@ -73,8 +73,8 @@ void on(State& state, const Event&, const TurnFinished& p) {
   set_active(state, p.active_s);
 }
 
-void on(State& state, const Event&, const ToolStarted& p) {
-  state.tool_open = OpenTool{p.turn, p.call, p.name};
+void on(State& state, const Event& envelope, const ToolStarted& p) {
+  state.tool_open = OpenTool{p.turn, p.call, p.name, envelope.sequence};
 }
 
 void on(State& state, const Event&, const ToolFinished& p) {
@@ -86,6 +86,8 @@ void on(State& state, const Event&, const ToolFinished& p) {
   }
   state.pending_calls.erase(done);
   state.tool_open.reset();
+  // A claim that the evidence bore out; a refused one is not ok.
+  if (p.name == "finish" && p.ok) state.agent_exhausted = true;
   state.recent_results.push_back(p.result);
   ++state.spent.tool_calls;
   update_workspace(state, p.written);

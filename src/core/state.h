@@ -39,6 +39,7 @@ struct Spent {
 struct OpenTool {
   int64_t turn = 0;
   std::string call, name;
+  int64_t sequence = 0;  // of tool.started: what stands behind it belongs to this call
 };
 struct OpenEvaluation {
   int64_t evaluation = 0;

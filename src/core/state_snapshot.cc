@@ -10,7 +10,7 @@ namespace marathon {
 
 namespace {
 
-constexpr int64_t snapshot_version = 2;  // another version: the snapshot is ignored and made anew
+constexpr int64_t snapshot_version = 3;  // another version: the snapshot is ignored and made anew
 
 Json interval_json(const Interval& v) { return Json::array({v.value, v.low, v.high}); }
 
@@ -87,8 +87,8 @@ Json calls_json(const std::vector<ToolCall>& calls) {
 Json open_json(const State& state) {
   Json json = {{"turn", state.turn_open}, {"calls", calls_json(state.pending_calls)}};
   if (state.tool_open) {
-    json["tool"] =
-        Json::array({state.tool_open->turn, state.tool_open->call, state.tool_open->name});
+    json["tool"] = Json::array({state.tool_open->turn, state.tool_open->call, state.tool_open->name,
+                                state.tool_open->sequence});
   }
   if (state.evaluation_open) {
     const OpenEvaluation& v = *state.evaluation_open;
@@ -106,8 +106,8 @@ void read_open(const Json& json, State& state) {
   }
   if (json.contains("tool")) {
     const Json& v = json.at("tool");
-    state.tool_open =
-        OpenTool{v.at(0).get<int64_t>(), v.at(1).get<std::string>(), v.at(2).get<std::string>()};
+    state.tool_open = OpenTool{v.at(0).get<int64_t>(), v.at(1).get<std::string>(),
+                               v.at(2).get<std::string>(), v.at(3).get<int64_t>()};
   }
   if (json.contains("evaluation")) {
     const Json& v = json.at("evaluation");

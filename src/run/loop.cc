@@ -1,161 +1,189 @@
-// The loop: settle what a crash left, then turn after turn until the stop rule says so.
+// The loop: settle what a process that ended left, then turn after turn until the stop rule says
+// so.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
-#include "base/hash.h"
 #include "run/driver.h"
-#include "run/stop_rule.h"
+#include "run/payloads.h"
 #include "run/tools.h"
 
 namespace marathon {
 
 namespace {
 
-constexpr size_t max_arguments_bytes = 6000, max_text_bytes = 2000;
-
-// Long arguments lie beside the log; the event names them.
-Status move_long_arguments(Turn& turn, Recorder& recorder) {
-  for (ToolCall& call : turn.calls) {
-    if (call.arguments.size() > max_arguments_bytes)
-      call.arguments = "artifact:" + TRY(recorder.keep(call.arguments));
-  }
-  if (turn.text.size() > max_text_bytes) turn.text.resize(max_text_bytes);
-  return {};
-}
+constexpr int64_t recalled_events = 400;  // the last 20 tool calls are among them
 
 }  // namespace
 
-Status Driver::drive(std::stop_token stop) {
-  if (!provider_) {
-    const std::string& agent = state().start->agent;
-    own_provider_ = agent == "scripted" ? TRY(make_scripted_provider(folder_ / "script.jsonl"))
-                                        : make_search_provider();
-    provider_ = own_provider_.get();
-  }
-  TRY(settle(stop));
-  TRY(measure_machine(stop));
-  TRY(judge_start(stop));
-  while (!stop.stop_requested()) {
-    // A call that was begun is finished first, also when its evaluation was the last of the budget.
-    if (!state().tool_open) {
-      if (std::optional<RunEnded> ended = ending_due(state(), TRY(at_limit()), active_s())) {
-        ended->active_s = recorder_.active_s();
-        TRY(recorder_.record(*ended));
-        break;
-      }
-    }
-    if (state().pending_calls.empty()) TRY(take_turn(stop));
-    TRY(run_calls(stop));
-  }
-  return recorder_.finish();
-}
+Driver::Driver(RunLock lock, Recorder recorder, LoadedTask task, std::filesystem::path folder,
+               const RunOptions& options, std::stop_token stop)
+    : lock_(std::move(lock)),
+      recorder_(std::move(recorder)),
+      task_(std::move(task)),
+      folder_(std::move(folder)),
+      cache_folder_(options.home / "cache"),
+      workspace_(folder_),
+      own_executor_(options.executor ? nullptr : make_local_executor()),
+      executor_(options.executor ? options.executor : own_executor_.get()),
+      provider_(options.provider),
+      unsafe_no_sandbox_(options.unsafe_no_sandbox),
+      stop_at_goal_(options.stop_at_goal),
+      stop_(std::move(stop)) {}
 
-// Intents without an outcome. A turn is simply asked for again; a tool is redone from known
-// content.
-Status Driver::settle(std::stop_token stop) {
-  TRY(workspace_.restore(state().workspace, recorder_.artifacts()));
-  if (state().evaluation_open) {
-    const OpenEvaluation open = *state().evaluation_open;
-    TRY(recorder_.record(EvaluationRepeated{open.evaluation, open.key,
-                                            "the process ended before its outcome was on record"}));
-    return run_evaluation(open, stop);
+Status Driver::drive() {
+  TRY(bring_provider());
+  TRY(settle());
+  TRY(recall_calls());
+  TRY(unless_blocked(measure_machine()));
+  TRY(unless_blocked(judge_start()));
+  while (!state().ending && !stop_.stop_requested()) {
+    if (TRY(end_if_due())) break;
+    if (state().pending_calls.empty()) {
+      TRY(take_turn());
+    } else {
+      TRY(answer_call());
+    }
   }
-  // A verdict may be on record and the promotion that follows from it not yet.
-  const auto newest = std::max_element(
-      state().attempts.begin(), state().attempts.end(),
-      [](const Attempt& a, const Attempt& b) { return a.finished_sequence < b.finished_sequence; });
-  if (newest != state().attempts.end() && newest->finished_sequence > 0)
-    TRY(promote_if_due(newest->candidate));
+  recorder_.write_snapshot();
   return {};
 }
 
-Status Driver::measure_machine(std::stop_token stop) {
-  if (!measure_noise_ || task_.task.kind != TaskKind::kernel || state().noise > 0) return {};
-  EvaluationRequest request;
-  request.task_folder = folder_ / "task";
-  request.unsafe_no_sandbox = unsafe_no_sandbox_;
-  request.cache_folder = folder_.parent_path().parent_path() / "cache";
-  const Result<NoiseReport> noise = measure_noise(request, stop);
-  if (!noise && noise.error().fault == Fault::invalid) {
-    TRY(recorder_.record(RunEnded{Ending::blocked, noise.error().what, recorder_.active_s()}));
-    return fail(noise.error(), "nothing can be judged");
+// A run goes on with the agent that it began with: the script was copied at the start.
+Status Driver::bring_provider() {
+  if (provider_) return {};
+  const RunStarted& start = *state().start;
+  own_provider_ = start.agent == "scripted" ? TRY(make_scripted_provider(folder_ / script_file))
+                                            : make_search_provider();
+  provider_ = own_provider_.get();
+  if (provider_->name() == start.agent && provider_->detail() == start.agent_detail) return {};
+  if (provider_->name() == start.agent && start.agent != "scripted") {
+    recorder_.tell(
+        fmt::format("the {} of this version of marathon ({}) is not the one that the run "
+                    "began with ({}): it goes on with other proposals",
+                    start.agent, provider_->detail(), start.agent_detail));
+    return {};
   }
-  if (!noise) return tl::unexpected(noise.error());
+  return fail(Fault::invalid, fmt::format("the run began with agent '{}' ({}), which is not there "
+                                          "any more: put it back, or start a new run",
+                                          start.agent, start.agent_detail));
+}
+
+// What the judge calls invalid stays so until a person changes the task: the run ends.
+Status Driver::unless_blocked(const Status& prepared) {
+  if (prepared || prepared.error().fault != Fault::invalid) return prepared;
+  const std::string why = "nothing can be judged: " + prepared.error().what;
+  TRY(recorder_.record(RunEnded{Ending::blocked, cut_for_json(why, 2000), recorder_.active_s()}));
+  return {};
+}
+
+// Only the real judge has noise worth measuring, and only a kernel's time is noisy.
+Status Driver::measure_machine() {
+  const bool measured = state().noise > 0 || !state().attempts.empty();
+  if (state().ending || !own_executor_ || task().kind != TaskKind::kernel || measured) return {};
+  EvaluationRequest request;
+  request.task_folder = task_.folder;
+  request.candidate_folder = task_.folder / task().files.start;
+  request.unsafe_no_sandbox = unsafe_no_sandbox_;
+  request.cache_folder = cache_folder_;
+  const Result<NoiseReport> noise = measure_noise(request, stop_);
+  if (!noise) return fail(noise.error(), "the noise of this machine could not be measured");
   TRY(recorder_.record(
       NoiseMeasured{noise->ratio, noise->noise, noise->pairs, recorder_.active_s()}));
   return {};
 }
 
-Status Driver::judge_start(std::stop_token stop) {
+// Before any proposal: what is to be beaten, and that the task can be judged here at all.
+Status Driver::judge_start() {
+  const Attempt* known = find_attempt(state(), state().start->start_candidate);
+  if (state().ending || (known && known->verdict) || stop_.stop_requested()) return {};
   Submission submission = TRY(submission_of(state().start->workspace));
-  const auto known = state().attempt_of.find(submission.candidate);
-  const bool judged = known != state().attempt_of.end() &&
-                      state().attempts[static_cast<size_t>(known->second)].verdict;
-  if (judged || stop.stop_requested()) return {};
   submission.hypothesis = "the starting solution";
   submission.category = "start";
   submission.by = "task";
-  const Result<int64_t> number = judge(submission, stop);
-  if (!number && number.error().fault == Fault::invalid) {
-    TRY(recorder_.record(RunEnded{Ending::blocked, number.error().what, recorder_.active_s()}));
-    return fail(number.error(), "nothing can be judged");
-  }
-  if (!number) return tl::unexpected(number.error());
+  TRY(judge(submission, 0));
   return {};
 }
 
-Status Driver::take_turn(std::stop_token stop) {
+// A call that was begun is finished first, also when its evaluation was the last of the budget.
+Result<bool> Driver::end_if_due() {
+  if (state().tool_open) return false;
+  StopRule rule;
+  rule.at_limit = TRY(at_limit());
+  rule.stop_at_goal = stop_at_goal_;
+  rule.active_s = state().active_before_s + recorder_.active_s();
+  rule.patience = patience_;
+  std::optional<RunEnded> ended = ending_due(state(), rule);
+  if (!ended) return false;
+  ended->active_s = recorder_.active_s();
+  TRY(recorder_.record(*ended));
+  return true;
+}
+
+Status Driver::take_turn() {
   const int64_t number = state().spent.turns + 1;
-  TRY(recorder_.record(TurnStarted{number}));
-  Turn turn = TRY(provider_->next(Context{task_.task, state()}, stop));
-  TRY(move_long_arguments(turn, recorder_));
-  for (size_t i = 0; i < turn.calls.size(); ++i) {
-    if (turn.calls[i].id.empty()) turn.calls[i].id = fmt::format("{}-{}", number, i + 1);
-  }
-  TurnFinished finished{number,
-                        turn.text,
-                        turn.calls,
-                        turn.input_tokens,
-                        turn.output_tokens,
-                        recorder_.active_s(),
-                        turn.exhausted};
+  // A turn that was asked and not answered is asked again: what the lost answer cost is unknown.
+  if (state().turn_open != number) TRY(recorder_.record(TurnStarted{number}));
+  Turn turn = TRY(provider_->next(Context{task(), state()}, stop_));
+  if (stop_.stop_requested()) return fail(Fault::cancelled, "stopped during a turn");
+  const TurnFinished finished = TRY(fit_turn(std::move(turn), number, recorder_));
+  const bool acts = !finished.calls.empty();
   TRY(recorder_.record(finished));
+  patience_.turns_without_call = acts ? 0 : patience_.turns_without_call + 1;
   return {};
 }
 
-Status Driver::run_calls(std::stop_token stop) {
-  const std::vector<ToolCall> calls = state().pending_calls;
-  for (const ToolCall& call : calls) {
-    if (stop.stop_requested()) return {};
-    if (state().budget.evaluations > 0 && state().spent.evaluations >= state().budget.evaluations &&
-        !state().tool_open)
-      return {};
-    TRY(recorder_.record(ToolStarted{state().spent.turns, call.id, call.name}));
-    ToolResult result = TRY(run_tool(*this, call, stop));
-    if (result.text.size() > 8000) result.text.resize(8000);
-    ToolFinished finished{state().spent.turns, call.id,        call.name,           result.ok,
-                          result.text,         result.written, recorder_.active_s()};
-    for (const auto& [path, hash] : result.written) {
-      if (hash.empty()) continue;
-      TRY(workspace_.write(path, TRY(recorder_.artifacts().get(hash))));
-    }
-    TRY(recorder_.record(finished));
+Status Driver::answer_call() {
+  const ToolCall call = state().pending_calls.front();
+  const int64_t turn = state().spent.turns;
+  const bool again = state().tool_open && state().tool_open->call == call.id;
+  if (!again) TRY(recorder_.record(ToolStarted{turn, call.id, call.name}));
+  ++patience_.calls_without_evaluation;
+  ToolResult result = TRY(run_tool(*this, call, again));
+  for (const auto& [path, hash] : result.written) {
+    TRY(recorder_.patiently(
+        [&]() -> Status {
+          if (hash.empty()) return workspace_.remove(path);
+          return workspace_.write(path, TRY(artifacts().get(hash)));
+        },
+        "the workspace"));
   }
+  // One event holds the answer and what was written.
+  const size_t written_bytes = 160 * result.written.size();
+  const size_t room = max_tool_result_bytes - std::min(written_bytes, max_tool_result_bytes - 500);
+  const std::string text = cut_for_json(result.text, room);
+  TRY(recorder_.record(ToolFinished{turn, call.id, call.name, result.ok,
+                                    repeats_.answer(call, text), result.written,
+                                    recorder_.active_s()}));
   return {};
+}
+
+// The guard against repeated calls is no fact, so it is not in the fold: read off from the tail.
+Status Driver::recall_calls() {
+  const Reader reader = TRY(Reader::open(folder_));
+  std::map<std::string, ToolCall> calls;
+  return reader.each(
+      std::max<int64_t>(state().events - recalled_events, 0), [&](const Event& event) {
+        const Result<Payload> payload = decode_payload(event.payload_type, event.payload);
+        if (!payload) return true;
+        if (const TurnFinished* turn = std::get_if<TurnFinished>(&*payload)) {
+          calls.clear();
+          for (const ToolCall& call : turn->calls) calls[call.id] = call;
+        } else if (const ToolFinished* done = std::get_if<ToolFinished>(&*payload)) {
+          const auto call = calls.find(done->call);
+          if (call != calls.end()) repeats_.recall(call->second, done->result);
+        }
+        return true;
+      });
 }
 
 Result<bool> Driver::at_limit() {
-  if (!state().incumbent) return false;
-  const Attempt& best = state().attempts[static_cast<size_t>(state().incumbent->attempt - 1)];
-  if (limit_known_at_ == best.finished_sequence) return at_limit_;
-  const Reader reader = TRY(Reader::open(folder_));
-  const Event event = TRY(reader.at(best.finished_sequence));
-  const Payload payload = TRY(decode_payload(event.payload_type, event.payload));
-  const EvaluationFinished* finished = std::get_if<EvaluationFinished>(&payload);
-  limit_known_at_ = best.finished_sequence;
-  at_limit_ = finished && is_at_limit(finished->verdict);
+  const Attempt* best = incumbent_of(state());
+  if (!best) return false;
+  if (limit_known_at_ == best->finished_sequence) return at_limit_;
+  at_limit_ = is_at_limit(TRY(verdict_of(*best)));
+  limit_known_at_ = best->finished_sequence;
   return at_limit_;
 }
 

@@ -34,32 +34,44 @@ struct RunOptions {
   bool unsafe_no_sandbox = false;
   Executor* executor = nullptr;  // null: local
   Provider* provider = nullptr;  // null: from `agent`
+  // End as soon as the goal is met. Else the whole budget is used (stop_rule.h).
+  bool stop_at_goal = false;
   // Called after every append, for the live line. Must not block.
   std::function<void(const State&, const Event&, const Payload&)> on_event;
+  // What a person should know and is no event: the disk is full, the log's tail was lost. Null: to
+  // standard error.
+  std::function<void(const std::string&)> on_trouble;
 };
 
 struct RunOutcome {
   std::string run;
-  State state;
+  State state;  // without an ending: the run stands still and can be resumed
 };
 
-// Starts a run and drives it to its one ending event. A requested stop ends it with `interrupted`
-// unless `pause_on_stop`: then it just stands still and `resume` continues it.
+// Starts a run and drives it to its one ending event. When a stop is requested it stands still
+// where it is: nothing is written about what was going on, and `resume_run` goes on from there. The
+// same holds after an Error that came behind the first event; its text says so.
 Result<RunOutcome> start_run(const RunOptions& options, std::stop_token stop);
+// With the task, agent and seed of the start. What is not 0 in `options.budget` replaces the run's.
+// Error busy names who writes the run, invalid: it has ended, corrupt: its copy of the task
+// changed.
 Result<RunOutcome> resume_run(const RunOptions& options, const std::string& run,
                               std::stop_token stop);
 
-// A person's own candidate, judged and logged like any other. Copies the editable files of `from`.
+// A person's own candidate, judged and logged like any other, also after the run's ending. Takes
+// the editable files of `from`; those that are not there come from the best candidate.
 struct AttemptOptions {
   std::filesystem::path home, from;
   std::string run, note, category = "person";
   bool unsafe_no_sandbox = false;
   Executor* executor = nullptr;
   std::function<void(const State&, const Event&, const Payload&)> on_event;
+  std::function<void(const std::string&)> on_trouble;
 };
 Result<RunOutcome> attempt(const AttemptOptions& options, std::stop_token stop);
 
-// The files of a candidate (default: the best) into `out`. Error when `out` is not empty.
+// The files of a candidate into `out`, which must be empty or absent. `candidate`: 6 or more digits
+// of its hash; empty: the best.
 Status write_candidate(const std::filesystem::path& home, const std::string& run,
                        const std::string& candidate, const std::filesystem::path& out);
 

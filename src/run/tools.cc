@@ -1,259 +1,253 @@
 #include "run/tools.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/hash.h"
+#include "run/payloads.h"
 
 namespace marathon {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-constexpr size_t max_result_bytes = 8000;
-constexpr int64_t max_file_bytes = 512 * 1024;
+constexpr size_t max_note_bytes = 4000;
 
-ToolResult refuse(std::string why) { return {false, std::move(why), {}}; }
-
-bool is_editable(const Task& task, const std::string& path) {
-  return is_safe_relative(path) &&
-         std::any_of(task.files.editable.begin(), task.files.editable.end(),
-                     [&](const std::string& pattern) {
-                       return ::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME) == 0;
-                     });
-}
-
-std::string editable_list(const Task& task) {
-  std::string list;
-  for (const std::string& pattern : task.files.editable)
-    list += (list.empty() ? "" : ", ") + pattern;
-  return list;
-}
-
-class Tools {
- public:
-  Tools(Driver& driver, const Json& arguments, std::stop_token stop)
-      : driver_(driver), arguments_(arguments), stop_(std::move(stop)) {}
-
-  Result<ToolResult> evaluate(const std::string& by) {
-    const std::string hypothesis = json_string(arguments_, "hypothesis"),
-                      category = json_string(arguments_, "category");
-    if (hypothesis.empty() || category.empty())
-      return refuse(
-          "evaluate needs \"hypothesis\" (what should get better and why) and \"category\"");
-    ToolResult result;
-    FileHashes files = driver_.state().workspace;
-    if (arguments_.contains("configuration")) {
-      const Result<std::string> params = params_from(arguments_.at("configuration"));
-      if (!params) return refuse(params.error().what);
-      const std::string hash = TRY(driver_.recorder().keep(*params));
-      files[std::string(params_file)] = result.written[std::string(params_file)] = hash;
-    }
-    Submission submission = TRY(driver_.submission_of(files));
-    submission.hypothesis = hypothesis;
-    submission.category = category;
-    submission.by = by;
-    const auto known = driver_.state().attempt_of.find(submission.candidate);
-    const bool judged_before =
-        known != driver_.state().attempt_of.end() &&
-        driver_.state().attempts[static_cast<size_t>(known->second)].verdict.has_value();
-    const int64_t number = TRY(driver_.judge(submission, stop_));
-    result.text = answer_about(
-        driver_.state(), driver_.state().attempts[static_cast<size_t>(number - 1)], judged_before);
-    return result;
-  }
-
-  Result<ToolResult> list_files() {
-    std::string text = "editable:\n";
-    for (const auto& [path, hash] : driver_.state().workspace) text += "  " + path + "\n";
-    text += "frozen (read with read_file):\n";
-    for (const fs::path& file : TRY(frozen_files(driver_.loaded_task())))
-      text += "  " + file.string() + "\n";
-    if (driver_.task().files.baseline_visible) {
-      const Result<std::vector<fs::path>> files =
-          marathon::list_files(driver_.loaded_task().folder / driver_.task().files.baseline);
-      if (files) {
-        for (const fs::path& file : *files) text += "  baseline/" + file.string() + "\n";
-      }
-    }
-    return ToolResult{true, text, {}};
-  }
-
-  Result<ToolResult> read_file() {
-    const std::string path = json_string(arguments_, "path");
-    const Result<std::string> content = content_of(path);
-    if (!content) return refuse(content.error().what);
-    const size_t offset = static_cast<size_t>(std::clamp<int64_t>(
-        json_int(arguments_, "offset"), 0, static_cast<int64_t>(content->size())));
-    const std::string part = content->substr(offset, max_result_bytes);
-    const size_t left = content->size() - offset - part.size();
-    return ToolResult{true,
-                      left == 0
-                          ? part
-                          : part + fmt::format("\n… {} bytes more; read on with \"offset\": {}",
-                                               left, offset + part.size()),
-                      {}};
-  }
-
-  Result<ToolResult> write_file() {
-    const std::string path = json_string(arguments_, "path"),
-                      content = json_string(arguments_, "content");
-    if (!arguments_.contains("content")) return refuse("write_file needs \"path\" and \"content\"");
-    return put(path, content);
-  }
-
-  Result<ToolResult> edit_file() {
-    const std::string path = json_string(arguments_, "path"),
-                      before = json_string(arguments_, "old"),
-                      after = json_string(arguments_, "new");
-    if (before.empty() || !arguments_.contains("new"))
-      return refuse(
-          "edit_file needs \"path\", \"old\" (text to replace, exactly as it stands) and \"new\"");
-    const Result<std::string> content = content_of(path);
-    if (!content) return refuse(content.error().what);
-    const size_t at = content->find(before);
-    if (at == std::string::npos)
-      return refuse("\"old\" does not stand in " + path +
-                    "; read the file and copy the text exactly");
-    if (content->find(before, at + 1) != std::string::npos)
-      return refuse("\"old\" stands in " + path + " more than once; give more lines around it");
-    return put(path, content->substr(0, at) + after + content->substr(at + before.size()));
-  }
-
-  Result<ToolResult> best() {
-    if (!driver_.state().incumbent) return refuse("no candidate has passed yet");
-    ToolResult result;
-    const FileHashes files = TRY(files_of(
-        driver_.workspace().folder().parent_path(),
-        driver_.state().attempts[static_cast<size_t>(driver_.state().incumbent->attempt - 1)]));
-    for (const auto& [path, hash] : driver_.state().workspace) {
-      if (!files.contains(path)) result.written[path] = "";
-    }
-    for (const auto& [path, hash] : files) result.written[path] = hash;
-    result.text = fmt::format("the workspace holds the best candidate again (attempt #{})",
-                              driver_.state().incumbent->attempt);
-    return result;
-  }
-
-  Result<ToolResult> note() {
-    const std::string text = json_string(arguments_, "text");
-    if (text.empty()) return refuse("note needs \"text\"");
-    // Redone after a crash it must not stand there twice.
-    const std::vector<std::string>& notes = driver_.state().notes;
-    if (std::find(notes.begin(), notes.end(), text) == notes.end())
-      TRY(driver_.recorder().record(NoteAdded{text.substr(0, 2000), "agent"}));
-    return ToolResult{true, "noted", {}};
-  }
-
-  Result<ToolResult> history() {
-    const std::string category = json_string(arguments_, "category"),
-                      verdict = json_string(arguments_, "verdict");
-    std::string text;
-    for (auto at = driver_.state().attempts.rbegin();
-         at != driver_.state().attempts.rend() && text.size() < max_result_bytes; ++at) {
-      const std::string kind = at->verdict ? std::string(to_string(*at->verdict)) : "not judged";
-      if ((!category.empty() && at->category != category) || (!verdict.empty() && kind != verdict))
-        continue;
-      text += fmt::format("#{} {} {:.3f}× [{}] {} {}\n", at->number, kind, at->speedup.value,
-                          at->category, at->hypothesis, at->reason);
-    }
-    return ToolResult{true, text.empty() ? "no such attempt" : text, {}};
-  }
-
-  Result<ToolResult> finish() {
-    const Progress progress = progress_of(driver_.state());
-    if (progress.goal_met || driver_.state().target.speedup <= 0)
-      return ToolResult{true, "noted; the run ends when its stop rule says so", {}};
-    return refuse(
-        fmt::format("the evidence does not show the goal: it is {:.2f}×, the best's lower bound is "
-                    "{:.2f}×. Budget is left: go on",
-                    driver_.state().target.speedup, progress.low));
-  }
-
- private:
-  Result<std::string> params_from(const Json& configuration) const {
-    if (!configuration.is_object())
-      return fail(Fault::invalid, "\"configuration\" is an object: {\"NAME\": value}");
-    Configuration values = start_configuration(driver_.task());
-    for (const auto& [name, value] : configuration.items()) {
-      if (!value.is_number_integer() || !values.contains(name))
-        return fail(Fault::invalid,
-                    "'" + name + "' is no parameter of the task, or its value is no whole number");
-      values[name] = value.get<int64_t>();
-    }
-    if (!is_valid(driver_.task(), values))
-      return fail(Fault::invalid, "the configuration breaks a constraint of the task");
-    return to_params_toml(driver_.task(), values);
-  }
-
-  // Workspace first, then frozen files, then baseline/… where the task shows it. Nothing else
-  // exists.
-  Result<std::string> content_of(const std::string& path) const {
-    const auto own = driver_.state().workspace.find(path);
-    if (own != driver_.state().workspace.end())
-      return driver_.recorder().artifacts().get(own->second);
-    const fs::path& folder = driver_.loaded_task().folder;
-    for (const fs::path& frozen : TRY(frozen_files(driver_.loaded_task()))) {
-      if (frozen == fs::path(path)) return marathon::read_file(folder / frozen, max_file_bytes);
-    }
-    const bool baseline = path.starts_with("baseline/") && driver_.task().files.baseline_visible &&
-                          is_safe_relative(path);
-    if (baseline)
-      return marathon::read_file(folder / driver_.task().files.baseline / path.substr(9),
-                                 max_file_bytes);
-    return fail(Fault::not_found,
-                "there is no file '" + path + "'; list_files shows what there is");
-  }
-
-  Result<ToolResult> put(const std::string& path, const std::string& content) {
-    if (!is_editable(driver_.task(), path))
-      return refuse("'" + path +
-                    "' may not be written; editable: " + editable_list(driver_.task()));
-    if (static_cast<int64_t>(content.size()) > max_file_bytes)
-      return refuse(
-          fmt::format("too large: {} bytes, {} are allowed", content.size(), max_file_bytes));
-    ToolResult result;
-    result.written[path] = TRY(driver_.recorder().keep(content));
-    result.text = fmt::format("{} written, {} bytes", path, content.size());
-    return result;
-  }
-
-  Driver& driver_;
-  const Json& arguments_;
-  std::stop_token stop_;
+// An argument is required unless its name ends with '?'. Types: s text, i whole number, o object.
+struct Argument {
+  std::string_view name;
+  char type;
+  bool required = true;
+};
+struct ToolSpec {
+  std::string_view name;
+  std::vector<Argument> arguments;
 };
 
-constexpr std::string_view tool_names =
-    "evaluate, list_files, read_file, write_file, edit_file, best, note, history, finish";
+const std::vector<ToolSpec>& tool_specs() {
+  static const std::vector<ToolSpec> specs = {
+      {"evaluate", {{"hypothesis", 's'}, {"category", 's'}, {"configuration", 'o', false}}},
+      {"list_files", {}},
+      {"read_file", {{"path", 's'}, {"from_line", 'i', false}}},
+      {"write_file", {{"path", 's'}, {"content", 's'}}},
+      {"edit_file", {{"path", 's'}, {"old", 's'}, {"new", 's'}}},
+      {"note", {{"text", 's'}}},
+      {"history", {{"category", 's', false}, {"verdict", 's', false}}},
+      {"best", {}},
+      {"finish", {{"text", 's'}}},
+  };
+  return specs;
+}
+
+std::string_view type_name(char type) {
+  return type == 's' ? "text" : type == 'i' ? "a whole number" : "an object";
+}
+
+bool has_type(const Json& value, char type) {
+  return type == 's'   ? value.is_string()
+         : type == 'i' ? value.is_number_integer()
+                       : value.is_object();
+}
+
+std::string usage(const ToolSpec& spec) {
+  std::string text = std::string(spec.name) + " {";
+  for (const Argument& argument : spec.arguments) {
+    text += fmt::format("{}\"{}\": {}{}", text.back() == '{' ? "" : ", ", argument.name,
+                        type_name(argument.type), argument.required ? "" : " (optional)");
+  }
+  return text + "}";
+}
+
+// What is wrong with the arguments, or empty.
+std::string wrong_with(const ToolSpec& spec, const Json& arguments) {
+  for (const Argument& argument : spec.arguments) {
+    const Json::const_iterator at = arguments.find(std::string(argument.name));
+    if (at == arguments.end() && !argument.required) continue;
+    if (at == arguments.end()) return fmt::format("\"{}\" is missing", argument.name);
+    if (!has_type(*at, argument.type))
+      return fmt::format("\"{}\" must be {}", argument.name, type_name(argument.type));
+  }
+  for (const auto& [name, value] : arguments.items()) {
+    const bool known = std::ranges::any_of(
+        spec.arguments, [&](const Argument& argument) { return argument.name == name; });
+    if (!known) return fmt::format("there is no argument \"{}\"", name);
+  }
+  return "";
+}
+
+// The configuration of the workspace, or the task's starting one where that cannot be read.
+Configuration current_configuration(const Driver& driver) {
+  const auto params = driver.state().workspace.find(std::string(params_file));
+  if (params != driver.state().workspace.end()) {
+    const Result<std::string> text = driver.artifacts().get(params->second);
+    const Result<Configuration> now =
+        text ? parse_params_toml(driver.task(), *text) : Result<Configuration>(Configuration());
+    if (now && !now->empty()) return *now;
+  }
+  return start_configuration(driver.task());
+}
+
+// Error invalid: to be told to the agent.
+Result<std::string> params_text(const Driver& driver, const Json& wanted) {
+  const Task& task = driver.task();
+  if (task.parameters.empty())
+    return fail(Fault::invalid, "this task has no parameters: leave \"configuration\" out");
+  Configuration configuration = current_configuration(driver);
+  for (const auto& [name, value] : wanted.items()) {
+    if (!configuration.contains(name))
+      return fail(Fault::invalid, fmt::format("the task has no parameter \"{}\"", name));
+    if (!value.is_number_integer())
+      return fail(Fault::invalid, fmt::format("{} needs a whole number", name));
+    configuration[name] = value.get<int64_t>();
+  }
+  const std::string text = to_params_toml(task, configuration);
+  TRY(parse_params_toml(task, text));  // says which value is not among the declared ones
+  if (is_valid(task, configuration)) return text;
+  std::string constraints;
+  for (const Expression& constraint : task.constraints) constraints += "\n  " + constraint.text();
+  return fail(Fault::invalid,
+              "this configuration breaks a constraint; all of these must hold:" + constraints);
+}
+
+// params.toml of the workspace would break the rules: told before it costs an evaluation.
+Status check_params(const Driver& driver, const FileHashes& files) {
+  if (driver.task().parameters.empty()) return {};
+  const auto params = files.find(std::string(params_file));
+  if (params == files.end())
+    return fail(Fault::invalid, "params.toml is missing: give \"configuration\"");
+  const Configuration configuration =
+      TRY(parse_params_toml(driver.task(), TRY(driver.artifacts().get(params->second))));
+  if (is_valid(driver.task(), configuration)) return {};
+  return fail(Fault::invalid, "the values in params.toml break a constraint of the task");
+}
+
+// Any event of this kind behind the start of the open call: it was on record when the process
+// ended.
+Result<bool> is_on_record(const Driver& driver, std::string_view kind) {
+  const Reader reader = TRY(Reader::open(driver.folder()));
+  bool found = false;
+  TRY(reader.each(driver.state().tool_open->sequence, [&](const Event& event) {
+    found = found || event.payload_type == kind;
+    return !found;
+  }));
+  return found;
+}
+
+Result<ToolResult> evaluate(Driver& driver, const Json& arguments) {
+  ToolResult result;
+  FileHashes files = driver.state().workspace;
+  if (arguments.contains("configuration")) {
+    Result<std::string> params = params_text(driver, arguments.at("configuration"));
+    if (!params && params.error().fault == Fault::invalid) return refuse(params.error().what);
+    const std::string hash = TRY(driver.recorder().keep(TRY(std::move(params))));
+    files[std::string(params_file)] = result.written[std::string(params_file)] = hash;
+  }
+  if (const Status params = check_params(driver, files); !params) {
+    if (params.error().fault == Fault::invalid) return refuse(params.error().what);
+    return tl::unexpected(params.error());
+  }
+  Submission submission = TRY(driver.submission_of(std::move(files)));
+  submission.hypothesis = json_string(arguments, "hypothesis");
+  submission.category = json_string(arguments, "category");
+  submission.by = driver.state().start->agent;
+  if (submission.hypothesis.empty() || submission.category.empty())
+    return refuse("say in \"hypothesis\" what should get better and why, and name a \"category\"");
+  const Judged judged = TRY(driver.judge(submission, driver.state().tool_open->sequence));
+  const Attempt& attempt = driver.state().attempts[static_cast<size_t>(judged.attempt - 1)];
+  result.text =
+      evaluation_answer(driver, attempt, TRY(driver.verdict_of(attempt)), judged.from_log);
+  return result;
+}
+
+Result<ToolResult> note(Driver& driver, const Json& arguments, bool again) {
+  const std::string text = cut_for_json(json_string(arguments, "text"), max_note_bytes);
+  if (text.empty()) return refuse("the note is empty");
+  if (!again || !TRY(is_on_record(driver, "note.added")))
+    TRY(driver.recorder().record(NoteAdded{text, driver.state().start->agent}));
+  return ToolResult{true, "noted", {}};
+}
+
+Result<ToolResult> best(Driver& driver) {
+  const Attempt* best = incumbent_of(driver.state());
+  if (!best) return refuse("no candidate has passed yet: there is no best one");
+  ToolResult result;
+  const FileHashes files = TRY(driver.files_of(*best));
+  const FileHashes& now = driver.state().workspace;
+  for (const auto& [path, hash] : now) {
+    if (!files.contains(path)) result.written[path] = "";
+  }
+  for (const auto& [path, hash] : files) {
+    const auto own = now.find(path);
+    if (own == now.end() || own->second != hash) result.written[path] = hash;
+  }
+  result.text = fmt::format("the workspace holds the best candidate, attempt #{}; {} files changed",
+                            best->number, result.written.size());
+  return result;
+}
+
+// A claim. The fold lets it end the agent's part only when it is answered with ok (core/state.cc).
+ToolResult finish(const Driver& driver) {
+  const State& state = driver.state();
+  const Progress progress = progress_of(state);
+  if (progress.goal_met) return {true, "the evidence shows that the goal is met; the run ends", {}};
+  const std::string left =
+      state.budget.evaluations > 0
+          ? fmt::format("{} of {} evaluations are left",
+                        std::max<int64_t>(state.budget.evaluations - state.spent.evaluations, 0),
+                        state.budget.evaluations)
+          : "budget is left";
+  if (state.target.speedup <= 0)
+    return refuse("the goal has no figure that could be met; " + left + ": go on");
+  return refuse(fmt::format(
+      "the evidence does not show the goal: it asks for {:.2f}×, and {}. {}: go on",
+      state.target.speedup,
+      state.incumbent ? fmt::format("the best has {:.2f}× with a lower bound of {:.2f}×",
+                                    progress.speedup, progress.low)
+                      : std::string("no candidate has passed"),
+      left));
+}
+
+Result<ToolResult> dispatch(Driver& driver, const ToolSpec& spec, const Json& arguments,
+                            bool again) {
+  if (spec.name == "evaluate") return evaluate(driver, arguments);
+  if (spec.name == "list_files") return list_files_tool(driver);
+  if (spec.name == "read_file") return read_file_tool(driver, arguments);
+  if (spec.name == "write_file") return write_file_tool(driver, arguments);
+  if (spec.name == "edit_file") return edit_file_tool(driver, arguments);
+  if (spec.name == "note") return note(driver, arguments, again);
+  if (spec.name == "history")
+    return ToolResult{true,
+                      history_answer(driver, json_string(arguments, "category"),
+                                     json_string(arguments, "verdict")),
+                      {}};
+  if (spec.name == "best") return best(driver);
+  return finish(driver);
+}
 
 }  // namespace
 
-Result<ToolResult> run_tool(Driver& driver, const ToolCall& call, std::stop_token stop) {
-  std::string text = call.arguments.empty() ? "{}" : call.arguments;
-  // Long arguments are kept beside the log (loop.cc) and named by their hash.
-  if (text.starts_with("artifact:")) text = TRY(driver.recorder().artifacts().get(text.substr(9)));
-  const Result<Json> arguments = parse_json(text);
-  if (!arguments || !arguments->is_object()) {
-    return refuse(fmt::format("the arguments of {} are not a JSON object: {}", call.name,
-                              arguments ? "another type" : arguments.error().what));
+ToolResult refuse(std::string why) { return {false, std::move(why), {}}; }
+
+Result<ToolResult> run_tool(Driver& driver, const ToolCall& call, bool again) {
+  const auto spec = std::ranges::find(tool_specs(), call.name, &ToolSpec::name);
+  if (spec == tool_specs().end()) {
+    std::string all;
+    for (const ToolSpec& each : tool_specs()) all += "\n  " + usage(each);
+    return refuse(fmt::format("there is no tool \"{}\"; there are:{}", call.name, all));
   }
-  Tools tools(driver, *arguments, std::move(stop));
-  if (call.name == "evaluate")
-    return tools.evaluate(driver.state().start ? driver.state().start->agent : "agent");
-  if (call.name == "list_files") return tools.list_files();
-  if (call.name == "read_file") return tools.read_file();
-  if (call.name == "write_file") return tools.write_file();
-  if (call.name == "edit_file") return tools.edit_file();
-  if (call.name == "best") return tools.best();
-  if (call.name == "note") return tools.note();
-  if (call.name == "history") return tools.history();
-  if (call.name == "finish") return tools.finish();
-  return refuse(fmt::format("there is no tool '{}'; there are {}", call.name, tool_names));
+  const Result<std::string> text = arguments_of(call, driver.artifacts());
+  if (!text && text.error().fault == Fault::corrupt) return tl::unexpected(text.error());
+  const Result<Json> arguments =
+      text ? parse_json(*text) : Result<Json>(tl::unexpected(text.error()));
+  if (!arguments)
+    return refuse(fmt::format("the arguments cannot be read: {}; use {}", arguments.error().what,
+                              usage(*spec)));
+  if (!arguments->is_object())
+    return refuse(fmt::format("the arguments must be one JSON object: {}", usage(*spec)));
+  if (const std::string wrong = wrong_with(*spec, *arguments); !wrong.empty())
+    return refuse(fmt::format("{}; use {}", wrong, usage(*spec)));
+  return dispatch(driver, *spec, *arguments, again);
 }
 
 }  // namespace marathon

@@ -1,0 +1,80 @@
+// A person's own candidate, judged and logged like any other. Allowed after the ending too: the
+// ledger stays open, the ending does not change.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "run/open.h"
+#include "run/payloads.h"
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t max_file_bytes = 64LL << 20;
+
+RunOptions as_run_options(const AttemptOptions& options) {
+  RunOptions run;
+  run.home = options.home;
+  run.unsafe_no_sandbox = options.unsafe_no_sandbox;
+  run.executor = options.executor;
+  run.on_event = options.on_event;
+  run.on_trouble = options.on_trouble;
+  return run;
+}
+
+// What the person's folder does not hold comes from the best candidate, else from the start.
+Result<FileHashes> files_to_judge(Driver& driver, const fs::path& from) {
+  const Attempt* best = incumbent_of(driver.state());
+  FileHashes files = best ? TRY(driver.files_of(*best)) : driver.state().start->workspace;
+  const std::vector<fs::path> brought = TRY(editable_files(driver.task(), from));
+  for (const fs::path& file : brought) {
+    files[file.generic_string()] =
+        TRY(driver.recorder().keep(TRY(read_file(from / file, max_file_bytes))));
+  }
+  return files;
+}
+
+Status require_files(const Task& task, const fs::path& from) {
+  if (!TRY(editable_files(task, from)).empty()) return {};
+  return fail(Fault::invalid, fmt::format("{} holds none of the task's editable files: {}",
+                                          from.string(), fmt::join(task.files.editable, ", ")));
+}
+
+Status judge_person(Driver& driver, const AttemptOptions& options) {
+  const int64_t since = driver.state().events;
+  TRY(driver.settle());
+  Submission submission = TRY(driver.submission_of(TRY(files_to_judge(driver, options.from))));
+  submission.hypothesis = options.note;
+  submission.category = options.category;
+  submission.by = "person";
+  const Judged judged = TRY(driver.judge(submission, since));
+  if (!judged.from_log) return {};
+  // No evaluation was spent, and the person's thought is not lost.
+  TRY(driver.recorder().record(NoteAdded{
+      cut_for_json(
+          fmt::format("{} (attempt #{} again, from the log)", options.note, judged.attempt), 4000),
+      "person"}));
+  driver.recorder().tell(
+      fmt::format("these very files were judged before, as attempt #{}: its "
+                  "verdict stands, and no evaluation was spent",
+                  judged.attempt));
+  return {};
+}
+
+}  // namespace
+
+Result<RunOutcome> attempt(const AttemptOptions& options, std::stop_token stop) {
+  std::error_code none;
+  if (!fs::is_directory(options.from, none))
+    return fail(Fault::not_found, fmt::format("there is no folder '{}'", options.from.string()));
+  const std::unique_ptr<Driver> driver =
+      TRY(open_run(as_run_options(options), options.run, "an attempt of a person", true, stop));
+  TRY(require_files(driver->task(), options.from));
+  return outcome_of(judge_person(*driver, options), *driver, stop);
+}
+
+}  // namespace marathon

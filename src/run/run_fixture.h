@@ -1,0 +1,194 @@
+// What the run's tests share: a home, a tiny task, a fake executor, agents that say what they are
+// told.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "fakes/fake_executor.h"
+#include "run/run.h"
+
+namespace marathon {
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) ADD_FAILURE() << result.error().what;
+  return std::move(result.value());
+}
+inline void must(const Status& status) {
+  if (!status) ADD_FAILURE() << status.error().what;
+}
+
+// 4 × 3 × 4 configurations, of which a constraint leaves 40.
+inline constexpr std::string_view tiny_task = R"(schema = 1
+name = "tiny"
+kind = "kernel"
+language = "c++"
+[target]
+speedup = 1.2
+text = "a fifth faster"
+[files]
+editable = ["solution.cc", "params.toml", "extra/*.h"]
+frozen = ["frozen.h"]
+oracle = "oracle.cc"
+baseline = "baseline"
+[build]
+sources = ["solution.cc"]
+flags = ["-O3"]
+[dims]
+names = ["N"]
+[[tensor]]
+name = "x"
+role = "input"
+dtype = "fp32"
+shape = ["N"]
+[[tensor]]
+name = "y"
+role = "output"
+dtype = "fp32"
+shape = ["N"]
+[[shape]]
+name = "big"
+set = "listed"
+dims = { N = 1024 }
+[[shape]]
+name = "secret-77"
+set = "hidden"
+dims = { N = 77 }
+[tolerance]
+cap = 1e-4
+[floor]
+flops = "N"
+[[parameter]]
+name = "A"
+values = [1, 2, 4, 8]
+start = 1
+category = "tiling"
+[[parameter]]
+name = "BB"
+values = [1, 2, 3]
+start = 1
+category = "layout"
+[[parameter]]
+name = "CCC"
+values = [0, 1, 2, 3]
+start = 0
+category = "unrolling"
+[search]
+constraints = ["A != 8 || CCC < 2 || BB == 1"]
+[budget]
+evaluations = 12
+)";
+
+inline void write_tiny_task(const std::filesystem::path& folder) {
+  must(make_folders(folder / "start" / "extra"));
+  must(make_folders(folder / "baseline"));
+  must(write_file(folder / "task.toml", tiny_task));
+  must(write_file(folder / "start" / "solution.cc", "// speed 0.8\nint one;\nint two;\n"));
+  must(write_file(folder / "start" / "params.toml", "A = 1\nBB = 1\nCCC = 0\n"));
+  must(write_file(folder / "start" / "extra" / "more.h", "int more;\n"));
+  must(write_file(folder / "start" / "readme.txt", "not editable\n"));
+  must(write_file(folder / "baseline" / "solution.cc", "// the baseline\n"));
+  must(write_file(folder / "frozen.h", "// frozen\n"));
+  must(write_file(folder / "oracle.cc", "// the oracle\n"));
+}
+
+// Answers turn n with its n-th entry; exhausted behind the last.
+class ListProvider : public Provider {
+ public:
+  using Calls = std::vector<std::pair<std::string, std::string>>;  // name, arguments
+  explicit ListProvider(std::vector<Calls> turns) : turns_(std::move(turns)) {}
+
+  Result<Turn> next(const Context& context, std::stop_token) override {
+    Turn turn;
+    const size_t at = static_cast<size_t>(context.state.spent.turns);
+    turn.exhausted = at >= turns_.size();
+    if (turn.exhausted) return turn;
+    for (const auto& [name, arguments] : turns_[at])
+      turn.calls.push_back({fmt::format("{}-{}", at, turn.calls.size()), name, arguments});
+    return turn;
+  }
+  std::string name() const override { return "list"; }
+  std::string detail() const override { return "test"; }
+
+ private:
+  std::vector<Calls> turns_;
+};
+
+class RunTest : public testing::Test {
+ protected:
+  RunTest() { write_tiny_task(task()); }
+
+  std::filesystem::path task() const { return temp_.path() / "task"; }
+  std::filesystem::path home() const { return temp_.path() / "home"; }
+  std::filesystem::path folder(const std::string& run = "tiny-run") const {
+    return run_folder(home(), run);
+  }
+
+  RunOptions options() {
+    RunOptions options;
+    options.home = home();
+    options.task_folder = task();
+    options.name = "tiny-run";
+    options.executor = &executor_;
+    options.on_trouble = [this](const std::string& text) { troubles_.push_back(text); };
+    return options;
+  }
+
+  RunOutcome start(std::vector<ListProvider::Calls> turns) {
+    provider_ = std::make_unique<ListProvider>(std::move(turns));
+    RunOptions with = options();
+    with.provider = provider_.get();
+    return must(start_run(with, {}));
+  }
+
+  std::vector<Event> events(const std::string& run = "tiny-run") const {
+    std::vector<Event> all;
+    must(must(Reader::open(folder(run))).each(0, [&](const Event& event) {
+      all.push_back(event);
+      return true;
+    }));
+    return all;
+  }
+  std::vector<std::string> kinds() const {
+    std::vector<std::string> all;
+    for (const Event& event : events()) all.push_back(event.payload_type);
+    return all;
+  }
+  template <class Kind>
+  std::vector<Kind> all_of() const {
+    std::vector<Kind> found;
+    for (const Event& event : events()) {
+      const Payload payload = must(decode_payload(event.payload_type, event.payload));
+      if (const Kind* kind = std::get_if<Kind>(&payload)) found.push_back(*kind);
+    }
+    return found;
+  }
+  std::vector<std::string> results() const {
+    std::vector<std::string> texts;
+    for (const ToolFinished& done : all_of<ToolFinished>()) texts.push_back(done.result);
+    return texts;
+  }
+
+  void expect_clean() const {
+    EXPECT_THAT(must(verify_run(folder())).problems, testing::IsEmpty());
+  }
+
+  TempFolder temp_ = must(TempFolder::make("marathon-run-test"));
+  FakeExecutor executor_;
+  std::unique_ptr<ListProvider> provider_;
+  std::vector<std::string> troubles_;
+};
+
+inline std::string evaluate_call(const std::string& configuration = "") {
+  return R"({"hypothesis": "h", "category": "c")" +
+         (configuration.empty() ? "" : ", \"configuration\": " + configuration) + "}";
+}
+
+}  // namespace marathon

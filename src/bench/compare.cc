@@ -17,7 +17,7 @@ struct Sums {
   double error = 0, truth = 0, worst = 0;
   int64_t count = 0;
 
-  void add(const Sums &other) {
+  void add(const Sums& other) {
     error += other.error;
     truth += other.truth;
     worst = std::max(worst, other.worst);
@@ -36,9 +36,8 @@ constexpr int64_t lanes = 8;
 // Eight sums side by side, so that the compiler may use vectors without
 // reordering a sum: this loop reads every element of every timed output. False
 // when something in the row is not finite.
-__attribute__((optimize("O3"))) bool add_finite(const double *output,
-                                                const double *oracle,
-                                                int64_t count, Sums &sums) {
+__attribute__((optimize("O3"))) bool add_finite(const double* output, const double* oracle,
+                                                int64_t count, Sums& sums) {
   double error[lanes] = {}, truth[lanes] = {}, worst[lanes] = {};
   const int64_t whole = count / lanes * lanes;
   for (int64_t i = 0; i < whole; i += lanes) {
@@ -55,15 +54,14 @@ __attribute__((optimize("O3"))) bool add_finite(const double *output,
     truth[0] += oracle[i] * oracle[i];
     worst[0] = std::max(worst[0], std::abs(e));
   }
-  for (int64_t lane = 0; lane < lanes; ++lane)
-    sums.add({error[lane], truth[lane], worst[lane], 0});
+  for (int64_t lane = 0; lane < lanes; ++lane) sums.add({error[lane], truth[lane], worst[lane], 0});
   sums.count += count;
   // A NaN or Inf anywhere makes one of the two sums so; a square that overflows
   // lands here too.
   return std::isfinite(sums.error) && std::isfinite(sums.truth);
 }
 
-Sums add_all(const double *output, const double *oracle, int64_t count) {
+Sums add_all(const double* output, const double* oracle, int64_t count) {
   Sums sums;
   for (int64_t i = 0; i < count; ++i) {
     const double e = std::isfinite(oracle[i]) ? output[i] - oracle[i] : 0;
@@ -76,67 +74,55 @@ Sums add_all(const double *output, const double *oracle, int64_t count) {
 }
 
 bool same_kind(double a, double b) {
-  if (std::isnan(b))
-    return std::isnan(a);
-  if (std::isinf(b))
-    return a == b;
+  if (std::isnan(b)) return std::isnan(a);
+  if (std::isinf(b)) return a == b;
   return std::isfinite(a);
 }
 
 // Zero truth with zero error is right; zero truth with any error is infinitely
 // wrong. So is what cannot be told, because squares overflowed on both sides.
 double ratio(double error, double scale) {
-  if (error == 0)
-    return 0;
+  if (error == 0) return 0;
   const double value = error / scale;
-  return value < std::numeric_limits<double>::infinity()
-             ? value
-             : std::numeric_limits<double>::infinity();
+  return value < std::numeric_limits<double>::infinity() ? value
+                                                         : std::numeric_limits<double>::infinity();
 }
 
 struct RowGrid {
-  int64_t row = 1; // elements of a row; the last of a cut may have fewer
-  std::vector<int64_t> extents; // places along each axis of the grid
+  int64_t row = 1;               // elements of a row; the last of a cut may have fewer
+  std::vector<int64_t> extents;  // places along each axis of the grid
   int64_t last_axis = 1, cuts = 1;
 
   int64_t first_element(int64_t index) const {
     return index / cuts * last_axis + index % cuts * row;
   }
-  int64_t size_of(int64_t index) const {
-    return std::min(row, last_axis - index % cuts * row);
-  }
+  int64_t size_of(int64_t index) const { return std::min(row, last_axis - index % cuts * row); }
 };
 
-RowGrid grid_of(const std::vector<int64_t> &extents) {
+RowGrid grid_of(const std::vector<int64_t>& extents) {
   RowGrid grid;
   grid.last_axis = extents.empty() ? 1 : extents.back();
   grid.row = std::min(grid.last_axis, row_elements);
   grid.cuts = (grid.last_axis + grid.row - 1) / grid.row;
-  if (!extents.empty())
-    grid.extents.assign(extents.begin(), extents.end() - 1);
+  if (!extents.empty()) grid.extents.assign(extents.begin(), extents.end() - 1);
   grid.extents.push_back(grid.cuts);
   return grid;
 }
 
 // Sums of every row; `not_finite` when a NaN or Inf stands wrongly.
-std::vector<Sums> sums_of_rows(std::span<const double> output,
-                               std::span<const double> oracle,
-                               const RowGrid &grid, std::string &not_finite) {
+std::vector<Sums> sums_of_rows(std::span<const double> output, std::span<const double> oracle,
+                               const RowGrid& grid, std::string& not_finite) {
   std::vector<Sums> rows;
-  const int64_t count =
-      static_cast<int64_t>(oracle.size()) / grid.last_axis * grid.cuts;
+  const int64_t count = static_cast<int64_t>(oracle.size()) / grid.last_axis * grid.cuts;
   rows.reserve(static_cast<size_t>(count));
   for (int64_t index = 0; index < count; ++index) {
     const int64_t first = grid.first_element(index), size = grid.size_of(index);
     const double *out = output.data() + first, *truth = oracle.data() + first;
     rows.emplace_back();
-    if (add_finite(out, truth, size, rows.back()))
-      continue;
+    if (add_finite(out, truth, size, rows.back())) continue;
     for (int64_t i = 0; i < size; ++i) {
-      if (same_kind(out[i], truth[i]))
-        continue;
-      not_finite = fmt::format("element {} is {} and should be {}", first + i,
-                               out[i], truth[i]);
+      if (same_kind(out[i], truth[i])) continue;
+      not_finite = fmt::format("element {} is {} and should be {}", first + i, out[i], truth[i]);
       return rows;
     }
     rows.back() = add_all(out, truth, size);
@@ -150,65 +136,53 @@ struct Slice {
 };
 
 class Figures {
-public:
-  Figures(const RowGrid &grid, const std::vector<Sums> &rows)
-      : grid_(grid), rows_(rows) {}
+ public:
+  Figures(const RowGrid& grid, const std::vector<Sums>& rows) : grid_(grid), rows_(rows) {}
 
-  void add(const Slice &slice) {
+  void add(const Slice& slice) {
     Sums all;
-    for (int64_t i = 0; i < slice.count; ++i)
-      all.add(at(slice, i));
+    for (int64_t i = 0; i < slice.count; ++i) all.add(at(slice, i));
     for (int64_t begin = 0; begin < slice.count; begin += block_rows)
-      add_block(slice, begin, std::min(begin + block_rows, slice.count),
-                all.truth_rms());
+      add_block(slice, begin, std::min(begin + block_rows, slice.count), all.truth_rms());
   }
-  const ErrorFigures &result() const { return figures_; }
+  const ErrorFigures& result() const { return figures_; }
 
-private:
-  const Sums &at(const Slice &slice, int64_t i) const {
+ private:
+  const Sums& at(const Slice& slice, int64_t i) const {
     return rows_[static_cast<size_t>(slice.first + i * slice.step)];
   }
 
-  void add_block(const Slice &slice, int64_t begin, int64_t end,
-                 double slice_rms) {
+  void add_block(const Slice& slice, int64_t begin, int64_t end, double slice_rms) {
     Sums block;
-    for (int64_t i = begin; i < end; ++i)
-      block.add(at(slice, i));
-    const double block_rms = block.truth_rms(),
-                 scale = std::max(block_rms, 0.1 * slice_rms);
+    for (int64_t i = begin; i < end; ++i) block.add(at(slice, i));
+    const double block_rms = block.truth_rms(), scale = std::max(block_rms, 0.1 * slice_rms);
     const double error = ratio(block.error_rms(), scale);
     if (error > figures_.block) {
       figures_.block = error;
-      figures_.worst_block =
-          grid_.first_element(slice.first + begin * slice.step);
-      figures_.worst_block_end =
-          grid_.first_element(slice.first + (end - 1) * slice.step);
+      figures_.worst_block = grid_.first_element(slice.first + begin * slice.step);
+      figures_.worst_block_end = grid_.first_element(slice.first + (end - 1) * slice.step);
     }
     figures_.element = std::max(figures_.element, ratio(block.worst, scale));
     const double least_row_scale = std::max(0.1 * block_rms, 0.01 * slice_rms);
     for (int64_t i = begin; i < end; ++i) {
-      const Sums &row = at(slice, i);
-      const double row_error =
-          ratio(row.error_rms(), std::max(row.truth_rms(), least_row_scale));
-      if (row_error <= figures_.row)
-        continue;
+      const Sums& row = at(slice, i);
+      const double row_error = ratio(row.error_rms(), std::max(row.truth_rms(), least_row_scale));
+      if (row_error <= figures_.row) continue;
       figures_.row = row_error;
       figures_.worst_row = grid_.first_element(slice.first + i * slice.step);
     }
   }
 
-  const RowGrid &grid_;
-  const std::vector<Sums> &rows_;
+  const RowGrid& grid_;
+  const std::vector<Sums>& rows_;
   ErrorFigures figures_;
 };
 
-} // namespace
+}  // namespace
 
-ErrorFigures errors_of(std::span<const double> output,
-                       std::span<const double> oracle,
-                       const std::vector<int64_t> &extents) {
-  if (oracle.empty())
-    return {};
+ErrorFigures errors_of(std::span<const double> output, std::span<const double> oracle,
+                       const std::vector<int64_t>& extents) {
+  if (oracle.empty()) return {};
   const RowGrid grid = grid_of(extents);
   std::string not_finite;
   const std::vector<Sums> rows = sums_of_rows(output, oracle, grid, not_finite);
@@ -224,24 +198,20 @@ ErrorFigures errors_of(std::span<const double> output,
   for (const int64_t extent : grid.extents) {
     const int64_t outer_step = step;
     step /= extent;
-    if (extent < least_slice_rows)
-      continue;
+    if (extent < least_slice_rows) continue;
     sliced = true;
     for (int64_t outer = 0; outer < total; outer += outer_step) {
-      for (int64_t inner = 0; inner < step; ++inner)
-        figures.add({outer + inner, step, extent});
+      for (int64_t inner = 0; inner < step; ++inner) figures.add({outer + inner, step, extent});
     }
   }
-  if (!sliced)
-    figures.add({0, 1, total});
+  if (!sliced) figures.add({0, 1, total});
   return figures.result();
 }
 
-ErrorBound bound_of(const Tolerance &tolerance, const std::string &output,
-                    const ErrorFigures &emulation) {
+ErrorBound bound_of(const Tolerance& tolerance, const std::string& output,
+                    const ErrorFigures& emulation) {
   const auto own = tolerance.cap.find(output);
-  const double cap =
-      own == tolerance.cap.end() ? tolerance.default_cap : own->second;
+  const double cap = own == tolerance.cap.end() ? tolerance.default_cap : own->second;
   const auto one = [&](double honest, double minimum, double limit) {
     return std::min(limit, std::max(tolerance.factor * honest, minimum));
   };
@@ -253,13 +223,11 @@ ErrorBound bound_of(const Tolerance &tolerance, const std::string &output,
           one(emulation.element, factor * tolerance.minimum, factor * cap)};
 }
 
-ErrorBound wider(const ErrorBound &a, const ErrorBound &b) {
-  return {std::max(a.block, b.block), std::max(a.row, b.row),
-          std::max(a.element, b.element)};
+ErrorBound wider(const ErrorBound& a, const ErrorBound& b) {
+  return {std::max(a.block, b.block), std::max(a.row, b.row), std::max(a.element, b.element)};
 }
 
-std::string place_in_words(const Tensor &output,
-                           const std::vector<int64_t> &extents, int64_t first,
+std::string place_in_words(const Tensor& output, const std::vector<int64_t>& extents, int64_t first,
                            int64_t last) {
   std::string words;
   std::vector<std::string> axes(extents.size());
@@ -267,43 +235,36 @@ std::string place_in_words(const Tensor &output,
     const int64_t from = first % extents[axis], to = last % extents[axis];
     first /= extents[axis];
     last /= extents[axis];
-    const std::string name = axis < output.shape.size()
-                                 ? output.shape[axis].text()
-                                 : std::to_string(axis);
-    axes[axis] = from == to ? fmt::format("{} {}", name, from)
-                            : fmt::format("{} {}–{}", name, from, to);
+    const std::string name =
+        axis < output.shape.size() ? output.shape[axis].text() : std::to_string(axis);
+    axes[axis] =
+        from == to ? fmt::format("{} {}", name, from) : fmt::format("{} {}–{}", name, from, to);
   }
   return fmt::format("{}", fmt::join(axes, ", "));
 }
 
-std::string broken_bound(const ErrorFigures &figures, const ErrorBound &bound,
-                         const Tensor &output,
-                         const std::vector<int64_t> &extents) {
-  const std::string &name = output.name;
-  if (!figures.not_finite.empty())
-    return fmt::format("output {}: {}", name, figures.not_finite);
+std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound, const Tensor& output,
+                         const std::vector<int64_t>& extents) {
+  const std::string& name = output.name;
+  if (!figures.not_finite.empty()) return fmt::format("output {}: {}", name, figures.not_finite);
   // Written as "not at most", so that a NaN never passes.
   if (!(figures.block <= bound.block)) {
     return fmt::format(
-        "output {}: relative error {:.2e} over the rows at {}, allowed {:.2e}",
-        name, figures.block,
-        place_in_words(output, extents, figures.worst_block,
-                       figures.worst_block_end),
-        bound.block);
+        "output {}: relative error {:.2e} over the rows at {}, allowed {:.2e}", name, figures.block,
+        place_in_words(output, extents, figures.worst_block, figures.worst_block_end), bound.block);
   }
   if (!(figures.row <= bound.row)) {
     return fmt::format(
-        "output {}: relative error {:.2e} in the row at {}, allowed {:.2e}",
-        name, figures.row,
-        place_in_words(output, extents, figures.worst_row, figures.worst_row),
-        bound.row);
+        "output {}: relative error {:.2e} in the row at {}, allowed {:.2e}", name, figures.row,
+        place_in_words(output, extents, figures.worst_row, figures.worst_row), bound.row);
   }
   if (!(figures.element <= bound.element)) {
-    return fmt::format("output {}: one element errs by {:.2e} of its block's "
-                       "RMS, allowed {:.2e}",
-                       name, figures.element, bound.element);
+    return fmt::format(
+        "output {}: one element errs by {:.2e} of its block's "
+        "RMS, allowed {:.2e}",
+        name, figures.element, bound.element);
   }
   return "";
 }
 
-} // namespace marathon
+}  // namespace marathon

@@ -31,33 +31,30 @@ namespace marathon {
 struct ErrorFigures {
   double block = 0, row = 0, element = 0;
   int64_t worst_block = 0,
-          worst_block_end = 0; // elements: the first, and the last one's row
-  int64_t worst_row = 0;       // its first element
-  std::string not_finite; // where NaN or Inf stands wrongly; empty: nowhere
+          worst_block_end = 0;  // elements: the first, and the last one's row
+  int64_t worst_row = 0;        // its first element
+  std::string not_finite;       // where NaN or Inf stands wrongly; empty: nowhere
 };
 
-ErrorFigures errors_of(std::span<const double> output,
-                       std::span<const double> oracle,
-                       const std::vector<int64_t> &extents);
+ErrorFigures errors_of(std::span<const double> output, std::span<const double> oracle,
+                       const std::vector<int64_t>& extents);
 
 // What an output may err: from the emulation on the same inputs, and the task's
 // caps.
 struct ErrorBound {
   double block = 0, row = 0, element = 0;
 };
-ErrorBound bound_of(const Tolerance &tolerance, const std::string &output,
-                    const ErrorFigures &emulation);
-ErrorBound wider(const ErrorBound &a, const ErrorBound &b);
+ErrorBound bound_of(const Tolerance& tolerance, const std::string& output,
+                    const ErrorFigures& emulation);
+ErrorBound wider(const ErrorBound& a, const ErrorBound& b);
 
 // Empty when `figures` keeps the bound; else the reason in words.
-std::string broken_bound(const ErrorFigures &figures, const ErrorBound &bound,
-                         const Tensor &output,
-                         const std::vector<int64_t> &extents);
+std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound, const Tensor& output,
+                         const std::vector<int64_t>& extents);
 
 // "B 0, T 64–127, H 3": the elements from `first` to `last`, by the names of
 // the axes.
-std::string place_in_words(const Tensor &output,
-                           const std::vector<int64_t> &extents, int64_t first,
+std::string place_in_words(const Tensor& output, const std::vector<int64_t>& extents, int64_t first,
                            int64_t last);
 
-} // namespace marathon
+}  // namespace marathon

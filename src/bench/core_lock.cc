@@ -19,30 +19,20 @@ Result<Fd> lock_core(int core, double limit_s) {
   // Without O_CREAT first: in a sticky folder a file of another user may be
   // opened, but not with that flag (fs.protected_regular).
   Fd fd(::open(path.c_str(), flags));
-  if (!fd)
-    fd = Fd(::open(path.c_str(), flags | O_CREAT, 0644));
-  if (!fd)
-    return fail_errno(
-        "the lock of core " + std::to_string(core) + " (" + path + ")", errno);
-  const int64_t deadline_us =
-      monotonic_us() + static_cast<int64_t>(limit_s * 1e6);
+  if (!fd) fd = Fd(::open(path.c_str(), flags | O_CREAT, 0644));
+  if (!fd) return fail_errno("the lock of core " + std::to_string(core) + " (" + path + ")", errno);
+  const int64_t deadline_us = monotonic_us() + static_cast<int64_t>(limit_s * 1e6);
   bool told = false;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR)
-      return fail_errno("lock " + path, errno);
+    if (errno != EWOULDBLOCK && errno != EINTR) return fail_errno("lock " + path, errno);
     if (monotonic_us() > deadline_us) {
-      return fail(
-          Fault::busy,
-          fmt::format("core {} has been measuring something else for {:.0f} "
-                      "s; wait for the other run or stop it",
-                      core, limit_s));
+      return fail(Fault::busy, fmt::format("core {} has been measuring something else for {:.0f} "
+                                           "s; wait for the other run or stop it",
+                                           core, limit_s));
     }
     if (!told) {
-      print_stage(
-          "measure",
-          fmt::format("waiting for core {}: another measurement runs on it",
-                      core),
-          0);
+      print_stage("measure",
+                  fmt::format("waiting for core {}: another measurement runs on it", core), 0);
     }
     told = true;
     ::usleep(20'000);
@@ -50,4 +40,4 @@ Result<Fd> lock_core(int core, double limit_s) {
   return fd;
 }
 
-} // namespace marathon
+}  // namespace marathon

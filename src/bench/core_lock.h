@@ -10,4 +10,4 @@ namespace marathon {
 // up to `limit_s`, saying so once.
 Result<Fd> lock_core(int core, double limit_s);
 
-} // namespace marathon
+}  // namespace marathon

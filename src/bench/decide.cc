@@ -11,42 +11,38 @@ namespace {
 // because one disturbed window must not accuse anybody, and a window's constant
 // part (cold code) is real.
 constexpr double least_slope = 0.6, most_slope = 1.6;
-constexpr double suspicious_share = 0.5; // of an arm's windows
+constexpr double suspicious_share = 0.5;  // of an arm's windows
 
 bool is_most(int64_t count, int64_t of) {
-  return of > 0 && static_cast<double>(count) >
-                       suspicious_share * static_cast<double>(of);
+  return of > 0 && static_cast<double>(count) > suspicious_share * static_cast<double>(of);
 }
 
-} // namespace
+}  // namespace
 
-VerdictKind kind_of_gain(const Interval &gain, double noise) {
-  if (gain.low > 1 + noise)
-    return VerdictKind::faster;
+VerdictKind kind_of_gain(const Interval& gain, double noise) {
+  if (gain.low > 1 + noise) return VerdictKind::faster;
   return gain.high < 1 - noise ? VerdictKind::slower : VerdictKind::same;
 }
 
-std::string gain_in_words(const Interval &gain, double noise,
-                          const std::string &than, bool decided_early) {
+std::string gain_in_words(const Interval& gain, double noise, const std::string& than,
+                          bool decided_early) {
   const std::string figures =
       fmt::format("{:.3f} ({:.3f}–{:.3f})", gain.value, gain.low, gain.high);
   if (kind_of_gain(gain, noise) == VerdictKind::same) {
-    return fmt::format(
-        "no difference from {} above the noise of {:.2f} %: gain {}", than,
-        100 * noise, figures);
+    return fmt::format("no difference from {} above the noise of {:.2f} %: gain {}", than,
+                       100 * noise, figures);
   }
   return fmt::format("{} times the speed of {}{}", figures, than,
                      decided_early ? ", certain after a part of the plan" : "");
 }
 
-Judgement judge_failures(const Measurement &m) {
+Judgement judge_failures(const Measurement& m) {
   if (m.failure) {
-    return {m.failure->kind, fmt::format("shape {}, in a timed window: {}",
-                                         m.failed_shape, m.failure->why)};
+    return {m.failure->kind,
+            fmt::format("shape {}, in a timed window: {}", m.failed_shape, m.failure->why)};
   }
-  if (!m.ambiguous.empty())
-    return {VerdictKind::ambiguous, m.ambiguous};
-  const ArmCount &candidate = m.counts[static_cast<size_t>(Arm::candidate)];
+  if (!m.ambiguous.empty()) return {VerdictKind::ambiguous, m.ambiguous};
+  const ArmCount& candidate = m.counts[static_cast<size_t>(Arm::candidate)];
   if (is_most(candidate.overworked, candidate.windows)) {
     return {VerdictKind::suspicious,
             "the two clocks disagree: the process used more CPU time than "
@@ -54,10 +50,8 @@ Judgement judge_failures(const Measurement &m) {
             "more than one thread worked, or code ran where nobody measures (a "
             "signal handler?)"};
   }
-  if (m.slope.empty())
-    return {};
-  if (const double slope = median(m.slope);
-      slope > most_slope || slope < least_slope) {
+  if (m.slope.empty()) return {};
+  if (const double slope = median(m.slope); slope > most_slope || slope < least_slope) {
     return {VerdictKind::suspicious,
             fmt::format("time does not grow with the number of calls: half of "
                         "them took {:.0f} % of "
@@ -67,4 +61,4 @@ Judgement judge_failures(const Measurement &m) {
   return {};
 }
 
-} // namespace marathon
+}  // namespace marathon

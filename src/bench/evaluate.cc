@@ -27,12 +27,11 @@ double seconds_since(int64_t start_ns) {
   return 1e-9 * static_cast<double>(monotonic_ns() - start_ns);
 }
 
-int core_of(const BenchRequest &request) {
-  return request.core >= 0 ? static_cast<int>(request.core)
-                           : last_allowed_core();
+int core_of(const BenchRequest& request) {
+  return request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core();
 }
 
-std::string shown_name(const std::string &set, const std::string &name) {
+std::string shown_name(const std::string& set, const std::string& name) {
   return set == "hidden" ? "a hidden shape" : "shape " + name;
 }
 
@@ -44,10 +43,9 @@ Verdict failed(VerdictKind kind, std::string reason) {
 }
 
 class Evaluation {
-public:
-  Evaluation(const BenchRequest &request, const Task &task)
-      : request_(request), task_(task),
-        noise_(std::max(request.noise, least_noise)) {}
+ public:
+  Evaluation(const BenchRequest& request, const Task& task)
+      : request_(request), task_(task), noise_(std::max(request.noise, least_noise)) {}
 
   Result<Verdict> run() {
     started_at_us_ = wall_time_us();
@@ -55,52 +53,41 @@ public:
     const Fd lock = TRY(lock_core(core_of(request_), core_wait_s));
     session_ = TRY(make_session(request_, task_, request_.seed));
     Verdict verdict = TRY(check());
-    if (is_measured(verdict.kind))
-      TRY(measure_and_decide(verdict));
+    if (is_measured(verdict.kind)) TRY(measure_and_decide(verdict));
     return with_provenance(std::move(verdict), start_ns);
   }
 
-private:
+ private:
   // The candidate first: a failure to name its workspace is its own.
   Result<Verdict> check() {
     const int64_t start_ns = monotonic_ns();
     if (const std::optional<WorkerFailure> failure =
             TRY(ask_workspaces(*session_, request_.candidate)))
       return failed(failure->kind, failure->why);
-    for (const std::filesystem::path &library :
-         {request_.baseline, request_.incumbent}) {
-      if (library.empty())
-        continue;
-      if (const std::optional<WorkerFailure> failure =
-              TRY(ask_workspaces(*session_, library)))
-        return failed(VerdictKind::ambiguous,
-                      "baseline or incumbent: " + failure->why);
+    for (const std::filesystem::path& library : {request_.baseline, request_.incumbent}) {
+      if (library.empty()) continue;
+      if (const std::optional<WorkerFailure> failure = TRY(ask_workspaces(*session_, library)))
+        return failed(VerdictKind::ambiguous, "baseline or incumbent: " + failure->why);
     }
-    CheckResult checked =
-        TRY(check_candidate(*session_, request_.candidate, request_.baseline));
+    CheckResult checked = TRY(check_candidate(*session_, request_.candidate, request_.baseline));
     Verdict verdict;
     verdict.kind = VerdictKind::same;
     if (checked.failure) {
-      verdict = failed(
-          checked.failure->kind,
-          fmt::format("{}: {}",
-                      shown_name(checked.failed_set, checked.failed_shape),
-                      checked.failure->why));
+      verdict = failed(checked.failure->kind,
+                       fmt::format("{}: {}", shown_name(checked.failed_set, checked.failed_shape),
+                                   checked.failure->why));
     }
     if (!checked.not_repeatable.empty()) {
       notes_.push_back("the same inputs gave other bits the second time (" +
-                       checked.not_repeatable +
-                       "): a race, or memory that nobody wrote");
+                       checked.not_repeatable + "): a race, or memory that nobody wrote");
     }
     if (!checked.baseline_trouble.empty())
-      notes_.push_back("the baseline itself is not right at " +
-                       checked.baseline_trouble);
+      notes_.push_back("the baseline itself is not right at " + checked.baseline_trouble);
     verdict.shapes = std::move(checked.shapes);
     check_s_ = seconds_since(start_ns);
     print_stage("check",
-                checked.failure
-                    ? verdict.reasons.front()
-                    : fmt::format("{} shapes right", verdict.shapes.size()),
+                checked.failure ? verdict.reasons.front()
+                                : fmt::format("{} shapes right", verdict.shapes.size()),
                 check_s_);
     return verdict;
   }
@@ -108,46 +95,34 @@ private:
   std::vector<std::filesystem::path> arms() const {
     return {request_.candidate, request_.incumbent, request_.baseline};
   }
-  Arm rival() const {
-    return request_.incumbent.empty() ? Arm::baseline : Arm::incumbent;
-  }
+  Arm rival() const { return request_.incumbent.empty() ? Arm::baseline : Arm::incumbent; }
 
-  bool loss_is_certain(const Measurement &measurement) {
-    if (measurement.restarts > 2)
-      return false;
-    const double margin =
-        measurement.restarts == 1 ? race_margin_first : race_margin;
-    return measurement.ratio(rival(), Arm::candidate, session_->random).high <
-           1 - noise_ - margin;
+  bool loss_is_certain(const Measurement& measurement) {
+    if (measurement.restarts > 2) return false;
+    const double margin = measurement.restarts == 1 ? race_margin_first : race_margin;
+    return measurement.ratio(rival(), Arm::candidate, session_->random).high < 1 - noise_ - margin;
   }
 
   MeasureOptions plan() {
     MeasureOptions options;
-    options.restarts = request_.quick
-                           ? std::min<int64_t>(2, task_.measure.restarts)
-                           : task_.measure.restarts;
+    options.restarts =
+        request_.quick ? std::min<int64_t>(2, task_.measure.restarts) : task_.measure.restarts;
     options.race = request_.race && !request_.incumbent.empty();
-    if (options.race)
-      options.enough = [this](const Measurement &m) {
-        return loss_is_certain(m);
-      };
+    if (options.race) options.enough = [this](const Measurement& m) { return loss_is_certain(m); };
     return options;
   }
 
-  Status measure_and_decide(Verdict &verdict) {
+  Status measure_and_decide(Verdict& verdict) {
     const int64_t start_ns = monotonic_ns();
     const Measurement first = TRY(measure(*session_, arms(), plan()));
     TRY(decide(first, verdict));
     if (verdict.kind == VerdictKind::faster && request_.quick) {
-      verdict.reasons.push_back(
-          "a quick look never promotes: judge it in full");
-    } else if (verdict.kind == VerdictKind::faster ||
-               is_a_close_loss(verdict)) {
-      print_stage(
-          "measure",
-          fmt::format("{} at first, gain {:.3f}: measuring again, fresh",
-                      to_string(verdict.kind), verdict.gain.value),
-          seconds_since(start_ns));
+      verdict.reasons.push_back("a quick look never promotes: judge it in full");
+    } else if (verdict.kind == VerdictKind::faster || is_a_close_loss(verdict)) {
+      print_stage("measure",
+                  fmt::format("{} at first, gain {:.3f}: measuring again, fresh",
+                              to_string(verdict.kind), verdict.gain.value),
+                  seconds_since(start_ns));
       TRY(confirm(verdict));
     }
     measure_s_ = seconds_since(start_ns);
@@ -160,15 +135,14 @@ private:
 
   // Near the noise a loss may be chance as well as a gain; a clear one is not
   // measured twice.
-  bool is_a_close_loss(const Verdict &verdict) const {
-    return verdict.kind == VerdictKind::slower && !request_.quick &&
-           !verdict.decided_early &&
+  bool is_a_close_loss(const Verdict& verdict) const {
+    return verdict.kind == VerdictKind::slower && !request_.quick && !verdict.decided_early &&
            verdict.gain.high > 1 - noise_ - race_margin;
   }
 
   // The winner's curse: what won is measured again, with other inputs in other
   // processes.
-  Status confirm(Verdict &verdict) {
+  Status confirm(Verdict& verdict) {
     MeasureOptions options = plan();
     options.race = false;
     options.enough = nullptr;
@@ -183,67 +157,57 @@ private:
           again.reasons.begin(),
           fmt::format("{} at first (gain {:.3f}), not confirmed by a fresh "
                       "measurement ({:.3f})",
-                      to_string(verdict.kind), verdict.gain.value,
-                      again.gain.value));
+                      to_string(verdict.kind), verdict.gain.value, again.gain.value));
       again.kind = VerdictKind::same;
     }
     verdict = std::move(again);
     return {};
   }
 
-  Status decide(const Measurement &m, Verdict &verdict) {
+  Status decide(const Measurement& m, Verdict& verdict) {
     windows_ += m.windows();
     discarded_ += m.discarded();
     restarts_ += m.restarts;
-    disagreement_.insert(disagreement_.end(), m.disagreement.begin(),
-                         m.disagreement.end());
+    disagreement_.insert(disagreement_.end(), m.disagreement.begin(), m.disagreement.end());
     verdict.decided_early = m.decided_early;
     verdict.reasons = notes_;
     const Judgement judgement = judge_failures(m);
     if (judgement.kind) {
       verdict.kind = *judgement.kind;
       verdict.reasons.insert(verdict.reasons.begin(), judgement.reason);
-      if (m.failure || !m.ambiguous.empty())
-        return {};
+      if (m.failure || !m.ambiguous.empty()) return {};
     }
     verdict.speedup = m.ratio(Arm::baseline, Arm::candidate, session_->random);
     verdict.gain = m.ratio(rival(), Arm::candidate, session_->random);
     const std::string impossible = TRY(fill_shapes(m, verdict));
-    if (judgement.kind)
-      return {};
+    if (judgement.kind) return {};
     if (!impossible.empty()) {
       verdict.kind = VerdictKind::suspicious;
       verdict.reasons.insert(verdict.reasons.begin(), impossible);
       return {};
     }
     verdict.kind = kind_of_gain(verdict.gain, noise_);
-    const std::string than =
-        request_.incumbent.empty() ? "the baseline" : "the incumbent";
-    verdict.reasons.insert(
-        verdict.reasons.begin(),
-        gain_in_words(verdict.gain, noise_, than, m.decided_early));
-    if (m.sleeps)
-      verdict.reasons.push_back("it gives up its core inside of its calls");
+    const std::string than = request_.incumbent.empty() ? "the baseline" : "the incumbent";
+    verdict.reasons.insert(verdict.reasons.begin(),
+                           gain_in_words(verdict.gain, noise_, than, m.decided_early));
+    if (m.sleeps) verdict.reasons.push_back("it gives up its core inside of its calls");
     return {};
   }
 
   // Returns the sentence about a time that cannot be, if there is one.
-  Result<std::string> fill_shapes(const Measurement &m, Verdict &verdict) {
+  Result<std::string> fill_shapes(const Measurement& m, Verdict& verdict) {
     std::string impossible;
     for (size_t s = 0; s < m.shapes.size(); ++s) {
-      const std::string &name = m.shapes[s]->shape->name;
-      const auto found = std::find_if(
-          verdict.shapes.begin(), verdict.shapes.end(),
-          [&](const ShapeResult &shape) { return shape.name == name; });
-      if (found == verdict.shapes.end())
-        continue;
+      const std::string& name = m.shapes[s]->shape->name;
+      const auto found = std::find_if(verdict.shapes.begin(), verdict.shapes.end(),
+                                      [&](const ShapeResult& shape) { return shape.name == name; });
+      if (found == verdict.shapes.end()) continue;
       fill_times(m, s, *found);
-      const FloorTimes floor = TRY(
-          floor_of(task_, *m.shapes[s], request_.peaks, task_.measure.cache));
+      const FloorTimes floor =
+          TRY(floor_of(task_, *m.shapes[s], request_.peaks, task_.measure.cache));
       found->floor_us = floor.floor_us;
       found->bound_by = floor.by_memory ? "memory" : "arithmetic";
-      if (floor.impossible_us <= 0 || found->time_us >= floor.impossible_us)
-        continue;
+      if (floor.impossible_us <= 0 || found->time_us >= floor.impossible_us) continue;
       found->verdict = VerdictKind::suspicious;
       impossible = fmt::format(
           "shape {}: {:.3f} µs is below what this core can do at all ({:.3f} "
@@ -253,28 +217,25 @@ private:
     return impossible;
   }
 
-  void fill_times(const Measurement &m, size_t s, ShapeResult &shape) {
-    shape.samples = {m.all_samples(Arm::candidate, s),
-                     m.all_samples(Arm::incumbent, s),
+  void fill_times(const Measurement& m, size_t s, ShapeResult& shape) {
+    shape.samples = {m.all_samples(Arm::candidate, s), m.all_samples(Arm::incumbent, s),
                      m.all_samples(Arm::baseline, s)};
     shape.time_us = 1e-3 * median(shape.samples.candidate_ns);
     shape.baseline_us = 1e-3 * median(shape.samples.baseline_ns);
     if (!shape.samples.incumbent_ns.empty())
       shape.incumbent_us = 1e-3 * median(shape.samples.incumbent_ns);
-    const double other_us =
-        m.other_cache_ns[s].empty() ? 0 : 1e-3 * median(m.other_cache_ns[s]);
+    const double other_us = m.other_cache_ns[s].empty() ? 0 : 1e-3 * median(m.other_cache_ns[s]);
     const bool warm = task_.measure.cache == CacheState::warm;
     shape.warm_us = warm ? shape.time_us : other_us;
     shape.cold_us = warm ? other_us : shape.time_us;
-    Random &random = session_->random;
-    shape.speedup =
-        m.ratio(Arm::baseline, Arm::candidate, random, static_cast<int>(s));
-    shape.verdict = kind_of_gain(
-        m.ratio(rival(), Arm::candidate, random, static_cast<int>(s)), noise_);
+    Random& random = session_->random;
+    shape.speedup = m.ratio(Arm::baseline, Arm::candidate, random, static_cast<int>(s));
+    shape.verdict =
+        kind_of_gain(m.ratio(rival(), Arm::candidate, random, static_cast<int>(s)), noise_);
   }
 
   Verdict with_provenance(Verdict verdict, int64_t start_ns) const {
-    Provenance &by = verdict.provenance;
+    Provenance& by = verdict.provenance;
     by.seed = request_.seed;
     by.core = session_->core;
     by.restarts = restarts_;
@@ -291,13 +252,12 @@ private:
     by.judge_version = MARATHON_VERSION;
     by.sandbox = session_->sandbox;
     double load = 0;
-    if (::getloadavg(&load, 1) == 1)
-      by.load_average = load;
+    if (::getloadavg(&load, 1) == 1) by.load_average = load;
     return verdict;
   }
 
-  const BenchRequest &request_;
-  const Task &task_;
+  const BenchRequest& request_;
+  const Task& task_;
   double noise_;
   std::unique_ptr<Session> session_;
   std::vector<std::string> notes_;
@@ -306,63 +266,50 @@ private:
   double check_s_ = 0, measure_s_ = 0;
 };
 
-} // namespace
+}  // namespace
 
-Result<Verdict> evaluate_candidate(const BenchRequest &request,
-                                   const Task &task) {
+Result<Verdict> evaluate_candidate(const BenchRequest& request, const Task& task) {
   return Evaluation(request, task).run();
 }
 
-Result<NoiseFigures> measure_noise_figures(const BenchRequest &request,
-                                           const Task &task) {
+Result<NoiseFigures> measure_noise_figures(const BenchRequest& request, const Task& task) {
   const Fd lock = TRY(lock_core(core_of(request), core_wait_s));
-  const std::unique_ptr<Session> session =
-      TRY(make_session(request, task, request.seed));
-  if (const std::optional<WorkerFailure> failure =
-          TRY(ask_workspaces(*session, request.baseline)))
+  const std::unique_ptr<Session> session = TRY(make_session(request, task, request.seed));
+  if (const std::optional<WorkerFailure> failure = TRY(ask_workspaces(*session, request.baseline)))
     return fail(Fault::invalid, "the task's baseline fails: " + failure->why);
-  const CheckResult checked =
-      TRY(check_candidate(*session, request.baseline, {}));
+  const CheckResult checked = TRY(check_candidate(*session, request.baseline, {}));
   if (checked.failure) {
-    return fail(Fault::invalid,
-                fmt::format("the task's baseline is wrong at {}: {}",
-                            checked.failed_shape, checked.failure->why));
+    return fail(Fault::invalid, fmt::format("the task's baseline is wrong at {}: {}",
+                                            checked.failed_shape, checked.failure->why));
   }
   MeasureOptions options;
   options.restarts = task.measure.restarts;
   options.extras = false;
-  const Measurement m = TRY(
-      measure(*session, {request.baseline, request.baseline, request.baseline},
-              options));
-  if (m.failure)
-    return fail(Fault::invalid, "the task's baseline fails: " + m.failure->why);
-  if (!m.ambiguous.empty())
-    return fail(Fault::retry, m.ambiguous);
+  const Measurement m =
+      TRY(measure(*session, {request.baseline, request.baseline, request.baseline}, options));
+  if (m.failure) return fail(Fault::invalid, "the task's baseline fails: " + m.failure->why);
+  if (!m.ambiguous.empty()) return fail(Fault::retry, m.ambiguous);
   NoiseFigures figures;
   figures.ratio = m.ratio(Arm::incumbent, Arm::candidate, session->random);
-  figures.noise = std::max({std::abs(figures.ratio.low - 1),
-                            std::abs(figures.ratio.high - 1), least_noise});
+  figures.noise =
+      std::max({std::abs(figures.ratio.low - 1), std::abs(figures.ratio.high - 1), least_noise});
   figures.windows = m.windows();
   return figures;
 }
 
-Status run_once(const BenchRequest &request, const Task &task) {
-  const std::unique_ptr<Session> session =
-      TRY(make_session(request, task, request.seed));
-  if (const std::optional<WorkerFailure> failure =
-          TRY(ask_workspaces(*session, request.candidate)))
+Status run_once(const BenchRequest& request, const Task& task) {
+  const std::unique_ptr<Session> session = TRY(make_session(request, task, request.seed));
+  if (const std::optional<WorkerFailure> failure = TRY(ask_workspaces(*session, request.candidate)))
     return fail(Fault::invalid, "the candidate fails: " + failure->why);
-  for (const ShapePlan &plan : session->plans) {
+  for (const ShapePlan& plan : session->plans) {
     if (plan.shape->set != ShapeSet::listed ||
         (!request.shape.empty() && plan.shape->name != request.shape))
       continue;
-    const Solved problem =
-        TRY(solve(*session, plan, request.seed, Keep::inputs, false));
-    const Solved *one[] = {&problem};
+    const Solved problem = TRY(solve(*session, plan, request.seed, Keep::inputs, false));
+    const Solved* one[] = {&problem};
     const Window window = TRY(Window::make(plan, one));
-    Worker worker =
-        TRY(session->start(request.candidate, input_arena_bytes(plan.sizes, 1),
-                           output_arena_bytes(plan.sizes, 1)));
+    Worker worker = TRY(session->start(request.candidate, input_arena_bytes(plan.sizes, 1),
+                                       output_arena_bytes(plan.sizes, 1)));
     Run run;
     for (int64_t call = 0; call < request.calls; ++call) {
       if (const std::optional<ShapeFailure> failure =
@@ -371,8 +318,7 @@ Status run_once(const BenchRequest &request, const Task &task) {
     }
     return {};
   }
-  return fail(Fault::not_found,
-              "the task has no listed shape " + request.shape);
+  return fail(Fault::not_found, "the task has no listed shape " + request.shape);
 }
 
-} // namespace marathon
+}  // namespace marathon

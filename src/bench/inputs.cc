@@ -13,9 +13,7 @@ namespace {
 
 constexpr int bin_bits = 10, bins = 1 << bin_bits;
 
-double normal_cdf(double z) {
-  return 0.5 * std::erfc(-z / std::numbers::sqrt2);
-}
+double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
 // By bisection: 1,023 of them, once a tensor and shape, and nothing to get
 // wrong.
@@ -28,63 +26,56 @@ double normal_quantile(double p) {
   return 0.5 * (low + high);
 }
 
-const std::vector<double> &normal_edges() {
+const std::vector<double>& normal_edges() {
   static const std::vector<double> edges = [] {
     std::vector<double> all(bins + 1);
     for (int i = 1; i < bins; ++i)
-      all[static_cast<size_t>(i)] =
-          normal_quantile(static_cast<double>(i) / bins);
-    return all; // the outermost two are never used
+      all[static_cast<size_t>(i)] = normal_quantile(static_cast<double>(i) / bins);
+    return all;  // the outermost two are never used
   }();
   return edges;
 }
 
-std::vector<double> edges_of(const Distribution &d) {
+std::vector<double> edges_of(const Distribution& d) {
   switch (d.kind) {
-  case Distribution::Kind::normal:
-  case Distribution::Kind::repeat_row:
-    return normal_edges();
-  case Distribution::Kind::log_uniform:
-  case Distribution::Kind::neg_log_uniform: {
-    std::vector<double> edges(bins + 1);
-    const double low = std::log(d.a), high = std::log(d.b);
-    const double sign = d.kind == Distribution::Kind::log_uniform ? 1 : -1;
-    for (int i = 0; i <= bins; ++i)
-      edges[static_cast<size_t>(i)] =
-          sign * std::exp(low + (high - low) * i / bins);
-    return edges;
-  }
-  case Distribution::Kind::uniform:
-  case Distribution::Kind::constant:
-  case Distribution::Kind::integers:
-  case Distribution::Kind::sign:
-  case Distribution::Kind::half_half:
-    return {};
+    case Distribution::Kind::normal:
+    case Distribution::Kind::repeat_row:
+      return normal_edges();
+    case Distribution::Kind::log_uniform:
+    case Distribution::Kind::neg_log_uniform: {
+      std::vector<double> edges(bins + 1);
+      const double low = std::log(d.a), high = std::log(d.b);
+      const double sign = d.kind == Distribution::Kind::log_uniform ? 1 : -1;
+      for (int i = 0; i <= bins; ++i)
+        edges[static_cast<size_t>(i)] = sign * std::exp(low + (high - low) * i / bins);
+      return edges;
+    }
+    case Distribution::Kind::uniform:
+    case Distribution::Kind::constant:
+    case Distribution::Kind::integers:
+    case Distribution::Kind::sign:
+    case Distribution::Kind::half_half:
+      return {};
   }
   return {};
 }
 
-void normalize(std::vector<double> &row, double norm) {
+void normalize(std::vector<double>& row, double norm) {
   double squares = 0;
-  for (const double value : row)
-    squares += value * value;
-  if (squares <= 0)
-    return;
+  for (const double value : row) squares += value * value;
+  if (squares <= 0) return;
   const double factor = norm / std::sqrt(squares);
-  for (double &value : row)
-    value *= factor;
+  for (double& value : row) value *= factor;
 }
 
-} // namespace
+}  // namespace
 
-Result<Sampler> Sampler::make(const Task &task, const Tensor &tensor,
-                              const Shape &shape) {
+Result<Sampler> Sampler::make(const Task& task, const Tensor& tensor, const Shape& shape) {
   Sampler sampler;
   const std::vector<int64_t> extents = TRY(extents_of(task, tensor, shape));
   const auto override_of = shape.distributions.find(tensor.name);
-  sampler.distribution_ = override_of == shape.distributions.end()
-                              ? tensor.distribution
-                              : override_of->second;
+  sampler.distribution_ =
+      override_of == shape.distributions.end() ? tensor.distribution : override_of->second;
   sampler.dtype_ = tensor.dtype;
   sampler.norm_ = tensor.normalize_last_axis;
   const int64_t elements = TRY(elements_of(task, tensor, shape));
@@ -95,75 +86,64 @@ Result<Sampler> Sampler::make(const Task &task, const Tensor &tensor,
 }
 
 // Marsaglia's method (1964) for the part of a normal beyond z.
-double Sampler::beyond_the_last_edge(CounterRandom &random) const {
+double Sampler::beyond_the_last_edge(CounterRandom& random) const {
   const double z = edges_[bins - 1];
   while (true) {
     const double x = std::sqrt(z * z - 2 * std::log(1 - random.uniform()));
-    if (random.uniform() * x < z)
-      return x;
+    if (random.uniform() * x < z) return x;
   }
 }
 
-void Sampler::draw_from_edges(std::vector<double> &row,
-                              CounterRandom &random) const {
+void Sampler::draw_from_edges(std::vector<double>& row, CounterRandom& random) const {
   const bool normal = distribution_.kind == Distribution::Kind::normal ||
                       distribution_.kind == Distribution::Kind::repeat_row;
-  for (double &value : row) {
+  for (double& value : row) {
     const uint64_t bits = random.next();
     const size_t bin = bits >> (64 - bin_bits);
     if (normal && (bin == 0 || bin == bins - 1)) [[unlikely]] {
       const double tail = beyond_the_last_edge(random);
       value = bin == 0 ? -tail : tail;
     } else {
-      const double inside =
-          static_cast<double>(bits << bin_bits >> 11) * 0x1p-53;
+      const double inside = static_cast<double>(bits << bin_bits >> 11) * 0x1p-53;
       value = edges_[bin] + inside * (edges_[bin + 1] - edges_[bin]);
     }
   }
-  if (!normal)
-    return;
-  for (double &value : row)
-    value = distribution_.a + distribution_.b * value;
+  if (!normal) return;
+  for (double& value : row) value = distribution_.a + distribution_.b * value;
 }
 
-void Sampler::draw_row(std::vector<double> &row, CounterRandom &random) const {
-  const Distribution &d = distribution_;
+void Sampler::draw_row(std::vector<double>& row, CounterRandom& random) const {
+  const Distribution& d = distribution_;
   switch (d.kind) {
-  case Distribution::Kind::normal:
-  case Distribution::Kind::repeat_row:
-  case Distribution::Kind::log_uniform:
-  case Distribution::Kind::neg_log_uniform:
-    draw_from_edges(row, random);
-    break;
-  case Distribution::Kind::uniform:
-    for (double &value : row)
-      value = d.a + (d.b - d.a) * random.uniform();
-    break;
-  case Distribution::Kind::constant:
-    std::fill(row.begin(), row.end(), d.a);
-    break;
-  case Distribution::Kind::integers: {
-    const double count = std::floor(d.b) - std::ceil(d.a) + 1;
-    for (double &value : row)
-      value = std::ceil(d.a) + std::floor(count * random.uniform());
-    break;
+    case Distribution::Kind::normal:
+    case Distribution::Kind::repeat_row:
+    case Distribution::Kind::log_uniform:
+    case Distribution::Kind::neg_log_uniform:
+      draw_from_edges(row, random);
+      break;
+    case Distribution::Kind::uniform:
+      for (double& value : row) value = d.a + (d.b - d.a) * random.uniform();
+      break;
+    case Distribution::Kind::constant:
+      std::fill(row.begin(), row.end(), d.a);
+      break;
+    case Distribution::Kind::integers: {
+      const double count = std::floor(d.b) - std::ceil(d.a) + 1;
+      for (double& value : row) value = std::ceil(d.a) + std::floor(count * random.uniform());
+      break;
+    }
+    case Distribution::Kind::sign:
+      for (double& value : row) value = random.next() >> 63 ? d.a : d.b;
+      break;
+    case Distribution::Kind::half_half:
+      std::fill(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2), d.a);
+      std::fill(row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2), row.end(), d.b);
+      break;
   }
-  case Distribution::Kind::sign:
-    for (double &value : row)
-      value = random.next() >> 63 ? d.a : d.b;
-    break;
-  case Distribution::Kind::half_half:
-    std::fill(row.begin(),
-              row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2), d.a);
-    std::fill(row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2),
-              row.end(), d.b);
-    break;
-  }
-  if (norm_ > 0)
-    normalize(row, norm_);
+  if (norm_ > 0) normalize(row, norm_);
 }
 
-void Sampler::fill(char *bytes, uint64_t seed) const {
+void Sampler::fill(char* bytes, uint64_t seed) const {
   CounterRandom random(seed);
   std::vector<double> row(static_cast<size_t>(row_));
   const bool repeat = distribution_.kind == Distribution::Kind::repeat_row;
@@ -178,4 +158,4 @@ void Sampler::fill(char *bytes, uint64_t seed) const {
   }
 }
 
-} // namespace marathon
+}  // namespace marathon

@@ -13,7 +13,7 @@ namespace marathon {
 // one number to the next, which base's Random has; inputs are the one place
 // where that counts.
 class CounterRandom {
-public:
+ public:
   explicit CounterRandom(uint64_t seed) : state_(seed) {}
   uint64_t next() {
     uint64_t z = state_ += 0x9e3779b97f4a7c15;
@@ -23,25 +23,24 @@ public:
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-private:
+ private:
   uint64_t state_;
 };
 
 // Draws one tensor of one shape.
 class Sampler {
-public:
-  static Result<Sampler> make(const Task &task, const Tensor &tensor,
-                              const Shape &shape);
+ public:
+  static Result<Sampler> make(const Task& task, const Tensor& tensor, const Shape& shape);
 
   // Writes elements() values of the tensor's dtype. The same seed gives the
   // same bytes.
-  void fill(char *bytes, uint64_t seed) const;
+  void fill(char* bytes, uint64_t seed) const;
   int64_t elements() const { return rows_ * row_; }
 
-private:
-  void draw_row(std::vector<double> &row, CounterRandom &random) const;
-  void draw_from_edges(std::vector<double> &row, CounterRandom &random) const;
-  double beyond_the_last_edge(CounterRandom &random) const;
+ private:
+  void draw_row(std::vector<double>& row, CounterRandom& random) const;
+  void draw_from_edges(std::vector<double>& row, CounterRandom& random) const;
+  double beyond_the_last_edge(CounterRandom& random) const;
 
   Distribution distribution_;
   DType dtype_ = DType::fp32;
@@ -52,4 +51,4 @@ private:
   std::vector<double> edges_;
 };
 
-} // namespace marathon
+}  // namespace marathon

@@ -22,19 +22,17 @@ namespace {
 
 constexpr int measuring_nice = -15;
 
-Result<Task> read_task(const std::filesystem::path &folder) {
+Result<Task> read_task(const std::filesystem::path& folder) {
   const std::string file = (folder / "task.toml").string();
   ParsedTask parsed = parse_task(TRY(read_file(file)), file);
-  if (parsed.ok())
-    return std::move(parsed.task);
-  return fail(Fault::invalid, parsed.diagnostics.empty()
-                                  ? file + " is not valid"
-                                  : to_string(parsed.diagnostics.front()));
+  if (parsed.ok()) return std::move(parsed.task);
+  return fail(Fault::invalid, parsed.diagnostics.empty() ? file + " is not valid"
+                                                         : to_string(parsed.diagnostics.front()));
 }
 
-Json to_json(const std::vector<MutantOutcome> &outcomes) {
+Json to_json(const std::vector<MutantOutcome>& outcomes) {
   Json list = Json::array();
-  for (const MutantOutcome &outcome : outcomes) {
+  for (const MutantOutcome& outcome : outcomes) {
     list.push_back({{"mutant", outcome.mutant},
                     {"shape", outcome.shape},
                     {"reason", outcome.reason},
@@ -44,53 +42,50 @@ Json to_json(const std::vector<MutantOutcome> &outcomes) {
   return {{"mutants", list}};
 }
 
-Result<Json> answer(const BenchRequest &request) {
+Result<Json> answer(const BenchRequest& request) {
   switch (request.mode) {
-  case BenchMode::peaks: {
-    stand_on(request.core >= 0 ? static_cast<int>(request.core)
-                               : last_allowed_core());
-    return marathon::to_json(TRY(measure_peaks()));
-  }
-  case BenchMode::evaluate:
-    return to_json(
-        TRY(evaluate_candidate(request, TRY(read_task(request.task_folder)))));
-  case BenchMode::noise: {
-    const NoiseFigures figures = TRY(
-        measure_noise_figures(request, TRY(read_task(request.task_folder))));
-    return Json{{"value", figures.ratio.value},
-                {"low", figures.ratio.low},
-                {"high", figures.ratio.high},
-                {"noise", figures.noise},
-                {"windows", figures.windows}};
-  }
-  case BenchMode::mutants:
-    return to_json(
-        TRY(run_mutants(request, TRY(read_task(request.task_folder)))));
-  case BenchMode::run_once:
-    TRY(run_once(request, TRY(read_task(request.task_folder))));
-    return Json{{"calls", request.calls}};
+    case BenchMode::peaks: {
+      stand_on(request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core());
+      return marathon::to_json(TRY(measure_peaks()));
+    }
+    case BenchMode::evaluate:
+      return to_json(TRY(evaluate_candidate(request, TRY(read_task(request.task_folder)))));
+    case BenchMode::noise: {
+      const NoiseFigures figures =
+          TRY(measure_noise_figures(request, TRY(read_task(request.task_folder))));
+      return Json{{"value", figures.ratio.value},
+                  {"low", figures.ratio.low},
+                  {"high", figures.ratio.high},
+                  {"noise", figures.noise},
+                  {"windows", figures.windows}};
+    }
+    case BenchMode::mutants:
+      return to_json(TRY(run_mutants(request, TRY(read_task(request.task_folder)))));
+    case BenchMode::run_once:
+      TRY(run_once(request, TRY(read_task(request.task_folder))));
+      return Json{{"calls", request.calls}};
   }
   return fail(Fault::invalid, "no such mode");
 }
 
-Status judge(const char *request_file, const char *result_file) {
+Status judge(const char* request_file, const char* result_file) {
   const BenchRequest request =
       TRY(bench_request_from(TRY(parse_json(TRY(read_file(request_file))))));
-  return write_file_durable(result_file,
-                            dump_json(TRY(answer(request))) + "\n");
+  return write_file_durable(result_file, dump_json(TRY(answer(request))) + "\n");
 }
 
-} // namespace
-} // namespace marathon
+}  // namespace
+}  // namespace marathon
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   using namespace marathon;
   if (argc != 5 || std::string_view(argv[1]) != "--request" ||
       std::string_view(argv[3]) != "--result") {
-    std::fputs("usage: marathon-judge --request FILE --result FILE\nmarathon "
-               "starts it; see "
-               "docs/measurement.md\n",
-               stderr);
+    std::fputs(
+        "usage: marathon-judge --request FILE --result FILE\nmarathon "
+        "starts it; see "
+        "docs/measurement.md\n",
+        stderr);
     return 2;
   }
   // Buffers of megabytes come and go with every window: keep their pages.
@@ -101,12 +96,7 @@ int main(int argc, char **argv) {
   (void)::setpriority(PRIO_PROCESS, 0, measuring_nice);
   const Status adopted = become_subreaper();
   const Status judged = adopted ? judge(argv[2], argv[4]) : adopted;
-  if (judged)
-    return 0;
-  fmt::print(stderr, "{}: {}\n", to_string(judged.error().fault),
-             judged.error().what);
-  return judged.error().fault == Fault::invalid ||
-                 judged.error().fault == Fault::not_found
-             ? 2
-             : 3;
+  if (judged) return 0;
+  fmt::print(stderr, "{}: {}\n", to_string(judged.error().fault), judged.error().what);
+  return judged.error().fault == Fault::invalid || judged.error().fault == Fault::not_found ? 2 : 3;
 }

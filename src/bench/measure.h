@@ -31,45 +31,39 @@ struct ArmCount {
 
 // Samples in ns a call: [arm][restart][listed shape].
 struct Measurement {
-  std::vector<const ShapePlan *> shapes;
+  std::vector<const ShapePlan*> shapes;
   std::vector<std::vector<std::vector<std::vector<double>>>> samples;
   // [shape]: of the candidate in the cache state that does not decide.
   std::vector<std::vector<double>> other_cache_ns;
-  std::vector<double>
-      slope; // time of half the calls, doubled, over time of all of them
-  std::vector<double>
-      disagreement; // |wall - CPU| / wall of each window that counts
+  std::vector<double> slope;         // time of half the calls, doubled, over time of all of them
+  std::vector<double> disagreement;  // |wall - CPU| / wall of each window that counts
   std::vector<ArmCount> counts{arm_count};
   int64_t restarts = 0;
-  std::optional<ShapeFailure> failure; // the candidate's
+  std::optional<ShapeFailure> failure;  // the candidate's
   std::string failed_shape;
-  std::string ambiguous; // why it could not be measured; empty: it could
-  bool sleeps =
-      false; // the candidate gave up its core in its calls; wall time counts
+  std::string ambiguous;  // why it could not be measured; empty: it could
+  bool sleeps = false;    // the candidate gave up its core in its calls; wall time counts
   bool decided_early = false;
 
   int64_t windows() const;
   int64_t discarded() const;
   // Ratio numerator / denominator over all listed shapes, or over one (index ≥
   // 0).
-  Interval ratio(Arm numerator, Arm denominator, Random &random,
-                 int shape = -1) const;
+  Interval ratio(Arm numerator, Arm denominator, Random& random, int shape = -1) const;
   std::vector<double> all_samples(Arm arm, size_t shape) const;
 };
 
 struct MeasureOptions {
   int64_t restarts = 5;
-  bool race =
-      false; // the first restart is half as long: enough to see a clear loss
-  bool extras = true; // slope and the other cache state, in the last restart
+  bool race = false;   // the first restart is half as long: enough to see a clear loss
+  bool extras = true;  // slope and the other cache state, in the last restart
   // Called after each restart but the last with what is known; true: the rest
   // cannot change the verdict.
-  std::function<bool(const Measurement &)> enough;
+  std::function<bool(const Measurement&)> enough;
 };
 
 // `libraries`: by arm; an empty incumbent is left out.
-Result<Measurement> measure(Session &session,
-                            const std::vector<std::filesystem::path> &libraries,
-                            const MeasureOptions &options);
+Result<Measurement> measure(Session& session, const std::vector<std::filesystem::path>& libraries,
+                            const MeasureOptions& options);
 
-} // namespace marathon
+}  // namespace marathon

@@ -19,7 +19,6 @@ struct MutantOutcome {
 
 // `request.candidate` is the starting solution. Error when that itself does not
 // pass.
-Result<std::vector<MutantOutcome>> run_mutants(const BenchRequest &request,
-                                               const Task &task);
+Result<std::vector<MutantOutcome>> run_mutants(const BenchRequest& request, const Task& task);
 
-} // namespace marathon
+}  // namespace marathon

@@ -9,45 +9,41 @@
 
 namespace marathon {
 
-Result<Oracle> Oracle::load(const std::filesystem::path &library,
-                            int64_t real_bytes) {
-  void *handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+Result<Oracle> Oracle::load(const std::filesystem::path& library, int64_t real_bytes) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
-    return fail(Fault::invalid,
-                fmt::format("the oracle does not load: {}", ::dlerror()));
+    return fail(Fault::invalid, fmt::format("the oracle does not load: {}", ::dlerror()));
   Oracle oracle;
   oracle.handle_ = handle;
   oracle.real_bytes_ = real_bytes;
   oracle.entry_ = ::dlsym(handle, "marathon_oracle");
   if (!oracle.entry_)
-    return fail(Fault::invalid,
-                "the oracle exports no marathon_oracle (extern \"C\")");
+    return fail(Fault::invalid, "the oracle exports no marathon_oracle (extern \"C\")");
   return oracle;
 }
 
-Oracle::Oracle(Oracle &&other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), entry_(other.entry_),
+Oracle::Oracle(Oracle&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)),
+      entry_(other.entry_),
       real_bytes_(other.real_bytes_) {}
 
 Oracle::~Oracle() {
-  if (handle_)
-    ::dlclose(handle_);
+  if (handle_) ::dlclose(handle_);
 }
 
-Status Oracle::run(const Task &task, Problem &problem) const {
-  return real_bytes_ == 4 ? run_as<float>(task, problem)
-                          : run_as<double>(task, problem);
+Status Oracle::run(const Task& task, Problem& problem) const {
+  return real_bytes_ == 4 ? run_as<float>(task, problem) : run_as<double>(task, problem);
 }
 
 template <class Real>
-Status Oracle::run_as(const Task &task, Problem &problem) const {
+Status Oracle::run_as(const Task& task, Problem& problem) const {
   std::vector<AlignedVector<Real>> reals(task.tensors.size());
   std::vector<AlignedVector<int64_t>> wholes(task.tensors.size());
-  std::vector<void *> pointers(task.tensors.size());
+  std::vector<void*> pointers(task.tensors.size());
   for (size_t i = 0; i < task.tensors.size(); ++i) {
-    const Values &from = problem.tensors[i];
+    const Values& from = problem.tensors[i];
     if (is_floating(task.tensors[i].dtype) && std::is_same_v<Real, double>) {
-      pointers[i] = problem.tensors[i].data(); // already what it wants: no copy
+      pointers[i] = problem.tensors[i].data();  // already what it wants: no copy
     } else if (is_floating(task.tensors[i].dtype)) {
       reals[i].assign(from.begin(), from.end());
       pointers[i] = reals[i].data();
@@ -63,18 +59,13 @@ Status Oracle::run_as(const Task &task, Problem &problem) const {
                     pointers.data(),
                     nullptr,
                     0};
-  const int code =
-      reinterpret_cast<int (*)(const MarathonArgs *)>(entry_)(&args);
+  const int code = reinterpret_cast<int (*)(const MarathonArgs*)>(entry_)(&args);
   if (code != 0)
-    return fail(
-        Fault::invalid,
-        fmt::format("the task's oracle refused a shape (it returned {})",
-                    code));
+    return fail(Fault::invalid,
+                fmt::format("the task's oracle refused a shape (it returned {})", code));
   for (size_t i = 0; i < task.tensors.size(); ++i) {
-    if (task.tensors[i].role != Role::output)
-      continue;
-    if (is_floating(task.tensors[i].dtype) && std::is_same_v<Real, double>)
-      continue;
+    if (task.tensors[i].role != Role::output) continue;
+    if (is_floating(task.tensors[i].dtype) && std::is_same_v<Real, double>) continue;
     if (is_floating(task.tensors[i].dtype))
       problem.tensors[i].assign(reals[i].begin(), reals[i].end());
     else
@@ -83,4 +74,4 @@ Status Oracle::run_as(const Task &task, Problem &problem) const {
   return {};
 }
 
-} // namespace marathon
+}  // namespace marathon

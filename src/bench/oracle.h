@@ -19,25 +19,25 @@ struct Problem {
 };
 
 class Oracle {
-public:
+ public:
   // `real_bytes`: 8 for the reference, 4 for the emulation.
-  static Result<Oracle> load(const std::filesystem::path &library,
-                             int64_t real_bytes);
-  Oracle(Oracle &&other) noexcept;
-  Oracle &operator=(Oracle &&) = delete;
+  static Result<Oracle> load(const std::filesystem::path& library, int64_t real_bytes);
+  Oracle(Oracle&& other) noexcept;
+  Oracle& operator=(Oracle&&) = delete;
   ~Oracle();
 
   // Fills the outputs from the inputs. Error when the oracle refuses the shape:
   // the task is wrong.
-  Status run(const Task &task, Problem &problem) const;
+  Status run(const Task& task, Problem& problem) const;
 
-private:
+ private:
   Oracle() = default;
-  template <class Real> Status run_as(const Task &task, Problem &problem) const;
+  template <class Real>
+  Status run_as(const Task& task, Problem& problem) const;
 
-  void *handle_ = nullptr;
-  void *entry_ = nullptr;
+  void* handle_ = nullptr;
+  void* entry_ = nullptr;
   int64_t real_bytes_ = 8;
 };
 
-} // namespace marathon
+}  // namespace marathon

@@ -10,7 +10,7 @@
 namespace marathon {
 
 // Calls work(0) … work(count - 1), each once; the first error wins.
-Status in_parallel(int64_t count, const std::function<Status(int64_t)> &work);
+Status in_parallel(int64_t count, const std::function<Status(int64_t)>& work);
 
 // The cores that this process may use, as it was started.
 int allowed_cores();
@@ -28,4 +28,4 @@ void stand_anywhere();
 bool make_urgent(int pid);
 void make_ordinary(int pid);
 
-} // namespace marathon
+}  // namespace marathon

@@ -12,11 +12,11 @@ namespace marathon {
 Result<Peaks> measure_peaks();
 
 // Bandwidth of the cache level that holds `bytes`, or of memory.
-double bandwidth_for(const Peaks &peaks, int64_t bytes);
+double bandwidth_for(const Peaks& peaks, int64_t bytes);
 
 // Size of the last level of cache in bytes, from sysfs; 32 MiB when it does not
 // say.
 int64_t last_level_cache_bytes();
 int64_t cache_bytes(int level);
 
-} // namespace marathon
+}  // namespace marathon

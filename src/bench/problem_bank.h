@@ -15,8 +15,8 @@
 namespace marathon {
 
 class ProblemBank {
-public:
-  ProblemBank(Session &session, const ShapePlan &plan, Keep keep)
+ public:
+  ProblemBank(Session& session, const ShapePlan& plan, Keep keep)
       : session_(session), plan_(plan), keep_(keep) {}
 
   // A new process: every problem may be used again, in another order.
@@ -24,14 +24,14 @@ public:
   // Problems that this process has not seen.
   Result<Window> take(int32_t count);
 
-private:
+ private:
   Status grow_to(int64_t count);
 
-  Session &session_;
-  const ShapePlan &plan_;
+  Session& session_;
+  const ShapePlan& plan_;
   Keep keep_;
   std::vector<std::unique_ptr<Solved>> solved_;
   size_t used_ = 0;
 };
 
-} // namespace marathon
+}  // namespace marathon

@@ -12,8 +12,7 @@
 
 namespace marathon {
 
-inline constexpr int worker_channel_fd = 3, worker_inputs_fd = 4,
-                     worker_outputs_fd = 5;
+inline constexpr int worker_channel_fd = 3, worker_inputs_fd = 4, worker_outputs_fd = 5;
 inline constexpr int64_t max_dims = 16, max_tensors = 24, max_sets = 64;
 // Exit code of a worker that says why on its standard error.
 inline constexpr int worker_gave_up = 124;
@@ -25,8 +24,7 @@ enum class Ask : int32_t { workspace, prepare, go };
 // of the first `sets`.
 struct WorkerRequest {
   Ask ask = Ask::go;
-  int32_t sets =
-      0; // 0 with Ask::go: an empty window, the round trip's own cost
+  int32_t sets = 0;  // 0 with Ask::go: an empty window, the round trip's own cost
   uint64_t nonce = 0;
   int64_t dim_count = 0, tensor_count = 0, workspace_bytes = 0;
   int64_t dims[max_dims] = {};
@@ -39,9 +37,8 @@ struct WorkerRequest {
 // The buffers' table travels with Ask::prepare only: copying it would be inside
 // of the window.
 inline constexpr int64_t request_bytes(Ask ask) {
-  return static_cast<int64_t>(ask == Ask::prepare
-                                  ? sizeof(WorkerRequest)
-                                  : offsetof(WorkerRequest, tensors));
+  return static_cast<int64_t>(ask == Ask::prepare ? sizeof(WorkerRequest)
+                                                  : offsetof(WorkerRequest, tensors));
 }
 
 // The first two are sent unasked, with these nonces.
@@ -49,11 +46,10 @@ inline constexpr uint64_t hello_jailed = 1, hello_loaded = 2;
 
 struct WorkerReply {
   uint64_t nonce = 0;
-  int64_t value = 0; // hello_jailed: the SandboxLevel; Ask::workspace: bytes
-  int32_t code = 0;  // what marathon_run returned, if not 0
+  int64_t value = 0;  // hello_jailed: the SandboxLevel; Ask::workspace: bytes
+  int32_t code = 0;   // what marathon_run returned, if not 0
   int32_t failed_set = -1;
-  uint64_t ticks =
-      0; // its own time-stamp counter over the calls: kept, never believed
+  uint64_t ticks = 0;  // its own time-stamp counter over the calls: kept, never believed
 };
 
-} // namespace marathon
+}  // namespace marathon

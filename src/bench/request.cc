@@ -6,7 +6,7 @@
 
 namespace marathon {
 
-Json to_json(const Peaks &peaks) {
+Json to_json(const Peaks& peaks) {
   return {{"gflops", peaks.gflops},
           {"l1_gbytes_s", peaks.l1_gbytes_s},
           {"l2_gbytes_s", peaks.l2_gbytes_s},
@@ -15,51 +15,39 @@ Json to_json(const Peaks &peaks) {
           {"gbytes_s", peaks.memory_gbytes_s}};
 }
 
-Peaks peaks_from(const Json &json) {
+Peaks peaks_from(const Json& json) {
   Peaks peaks{json_double(json, "gflops"), json_double(json, "l1_gbytes_s"),
-              json_double(json, "l2_gbytes_s"),
-              json_double(json, "l3_gbytes_s"),
+              json_double(json, "l2_gbytes_s"), json_double(json, "l3_gbytes_s"),
               json_double(json, "memory_gbytes_s")};
   // One figure alone is that of memory; what the caches can do is then not
   // known.
-  if (peaks.memory_gbytes_s <= 0)
-    peaks.memory_gbytes_s = json_double(json, "gbytes_s");
+  if (peaks.memory_gbytes_s <= 0) peaks.memory_gbytes_s = json_double(json, "gbytes_s");
   return peaks;
 }
 
 namespace {
 
-Result<BenchMode> mode_of(const std::string &name) {
-  if (name == "evaluate")
-    return BenchMode::evaluate;
-  if (name == "noise")
-    return BenchMode::noise;
-  if (name == "mutants")
-    return BenchMode::mutants;
-  if (name == "peaks")
-    return BenchMode::peaks;
-  if (name == "run-once")
-    return BenchMode::run_once;
-  return fail(Fault::invalid,
-              "the request's mode is '" + name +
-                  "': want evaluate, noise, mutants, peaks or run-once");
+Result<BenchMode> mode_of(const std::string& name) {
+  if (name == "evaluate") return BenchMode::evaluate;
+  if (name == "noise") return BenchMode::noise;
+  if (name == "mutants") return BenchMode::mutants;
+  if (name == "peaks") return BenchMode::peaks;
+  if (name == "run-once") return BenchMode::run_once;
+  return fail(Fault::invalid, "the request's mode is '" + name +
+                                  "': want evaluate, noise, mutants, peaks or run-once");
 }
 
-Status require(const std::filesystem::path &path, const char *name) {
-  if (path.empty())
-    return fail(Fault::invalid,
-                std::string("the request lacks '") + name + "'");
+Status require(const std::filesystem::path& path, const char* name) {
+  if (path.empty()) return fail(Fault::invalid, std::string("the request lacks '") + name + "'");
   if (!std::filesystem::exists(path))
-    return fail(Fault::not_found,
-                std::string(name) + ": no file " + path.string());
+    return fail(Fault::not_found, std::string(name) + ": no file " + path.string());
   return {};
 }
 
-} // namespace
+}  // namespace
 
-Result<BenchRequest> bench_request_from(const Json &json) {
-  if (!json.is_object())
-    return fail(Fault::invalid, "a request is a JSON object");
+Result<BenchRequest> bench_request_from(const Json& json) {
+  if (!json.is_object()) return fail(Fault::invalid, "a request is a JSON object");
   BenchRequest request;
   request.mode = TRY(mode_of(json_string(json, "mode")));
   request.task_folder = json_string(json, "task_folder");
@@ -79,31 +67,26 @@ Result<BenchRequest> bench_request_from(const Json &json) {
     request.seed = json.at("seed").get<uint64_t>();
   request.core = json_int(json, "core", -1);
   if (request.core >= 1024)
-    return fail(Fault::invalid, "the request's core is " +
-                                    std::to_string(request.core) +
+    return fail(Fault::invalid, "the request's core is " + std::to_string(request.core) +
                                     ": want -1 (the judge chooses) to 1023");
   request.shape = json_string(json, "shape");
   request.calls = std::clamp<int64_t>(json_int(json, "calls", 1), 1, 1'000'000);
-  if (json.contains("peaks"))
-    request.peaks = peaks_from(json.at("peaks"));
-  if (request.mode == BenchMode::peaks)
-    return request;
+  if (json.contains("peaks")) request.peaks = peaks_from(json.at("peaks"));
+  if (request.mode == BenchMode::peaks) return request;
   TRY(require(request.task_folder / "task.toml", "task_folder"));
   TRY(require(request.candidate, "candidate"));
   TRY(require(request.baseline, "baseline"));
   TRY(require(request.oracle, "oracle"));
   TRY(require(request.emulation, "emulation"));
   TRY(require(request.worker, "worker"));
-  if (!request.incumbent.empty())
-    TRY(require(request.incumbent, "incumbent"));
+  if (!request.incumbent.empty()) TRY(require(request.incumbent, "incumbent"));
   return request;
 }
 
-void print_stage(const std::string &stage, const std::string &text,
-                 double seconds) {
+void print_stage(const std::string& stage, const std::string& text, double seconds) {
   const Json line = {{"stage", stage}, {"text", text}, {"seconds", seconds}};
   std::printf("%s\n", dump_json(line).c_str());
   std::fflush(stdout);
 }
 
-} // namespace marathon
+}  // namespace marathon

@@ -15,29 +15,28 @@ enum class BenchMode { evaluate, noise, mutants, peaks, run_once };
 // Measured peaks of one core: arithmetic, and reading at four sizes of the
 // data.
 struct Peaks {
-  double gflops = 0; // fp32 multiply-add
+  double gflops = 0;  // fp32 multiply-add
   double l1_gbytes_s = 0, l2_gbytes_s = 0, l3_gbytes_s = 0, memory_gbytes_s = 0;
 };
 
 struct BenchRequest {
   BenchMode mode = BenchMode::evaluate;
-  std::filesystem::path task_folder, candidate, incumbent, baseline, oracle,
-      emulation, worker, temp_folder;
+  std::filesystem::path task_folder, candidate, incumbent, baseline, oracle, emulation, worker,
+      temp_folder;
   bool quick = false, race = false, unsafe_no_sandbox = false;
   double incumbent_speedup = 0, noise = 0;
   uint64_t seed = 0;
   int64_t core = -1;
   Peaks peaks;
-  std::string shape; // run-once: a listed shape; empty: the first
-  int64_t calls = 1; // run-once
+  std::string shape;  // run-once: a listed shape; empty: the first
+  int64_t calls = 1;  // run-once
 };
 
-Result<BenchRequest> bench_request_from(const Json &json);
-Json to_json(const Peaks &peaks);
-Peaks peaks_from(const Json &json);
+Result<BenchRequest> bench_request_from(const Json& json);
+Json to_json(const Peaks& peaks);
+Peaks peaks_from(const Json& json);
 
 // A line of JSON on standard output: {"stage", "text", "seconds"}.
-void print_stage(const std::string &stage, const std::string &text,
-                 double seconds);
+void print_stage(const std::string& stage, const std::string& text, double seconds);
 
-} // namespace marathon
+}  // namespace marathon

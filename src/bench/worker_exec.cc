@@ -17,17 +17,17 @@ namespace {
 
 constexpr int no_jail = 125, cannot_run = 126, no_program = 127;
 
-Status enter(const char *jail_file, bool require_full) {
+Status enter(const char* jail_file, bool require_full) {
   const Jail jail = TRY(jail_from_json(TRY(read_file(jail_file))));
   TRY(enter_jail(jail, require_full));
   return {};
 }
 
-} // namespace
+}  // namespace
 
-int worker_exec_main(int argc, char **argv) {
+int worker_exec_main(int argc, char** argv) {
   bool require_full = true;
-  const char *jail_file = nullptr;
+  const char* jail_file = nullptr;
   int at = 0;
   for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
     if (std::string_view(argv[at]) == "--jail" && at + 1 < argc)
@@ -38,9 +38,10 @@ int worker_exec_main(int argc, char **argv) {
       break;
   }
   if (!jail_file || at + 1 >= argc || std::string_view(argv[at]) != "--") {
-    std::fputs("usage: marathon-worker exec --jail FILE [--unsafe-no-sandbox] "
-               "-- program arguments …\n",
-               stderr);
+    std::fputs(
+        "usage: marathon-worker exec --jail FILE [--unsafe-no-sandbox] "
+        "-- program arguments …\n",
+        stderr);
     return no_jail;
   }
   // Who started us must outlive us. Kept over exec.
@@ -49,11 +50,10 @@ int worker_exec_main(int argc, char **argv) {
     std::fprintf(stderr, "marathon-worker: %s\n", entered.error().what.c_str());
     return no_jail;
   }
-  char **command = argv + at + 1;
+  char** command = argv + at + 1;
   ::execvp(command[0], command);
-  std::fprintf(stderr, "marathon-worker: %s: %s\n", command[0],
-               std::strerror(errno));
+  std::fprintf(stderr, "marathon-worker: %s: %s\n", command[0], std::strerror(errno));
   return errno == ENOENT ? no_program : cannot_run;
 }
 
-} // namespace marathon
+}  // namespace marathon

@@ -26,57 +26,46 @@ struct Arguments {
 };
 
 struct Free {
-  void operator()(char *data) const { std::free(data); }
+  void operator()(char* data) const { std::free(data); }
 };
 using Memory = std::unique_ptr<char, Free>;
 
 Memory allocate(int64_t bytes) {
   const size_t size = static_cast<size_t>((bytes + 4096) / 4096 * 4096);
-  Memory memory(static_cast<char *>(std::aligned_alloc(4096, size)));
-  if (memory)
-    std::memset(memory.get(), 0, size);
+  Memory memory(static_cast<char*>(std::aligned_alloc(4096, size)));
+  if (memory) std::memset(memory.get(), 0, size);
   return memory;
 }
 
-Status run(const Arguments &arguments) {
+Status run(const Arguments& arguments) {
   const std::string path = arguments.task_folder + "/task.toml";
   const ParsedTask parsed = parse_task(TRY(read_file(path)), path);
-  if (!parsed.ok())
-    return fail(Fault::invalid,
-                path + " is not valid; see: marathon task check");
-  const Task &task = parsed.task;
-  const Shape *shape = nullptr;
-  for (const Shape &one : task.shapes) {
-    if (one.name == arguments.shape)
-      shape = &one;
+  if (!parsed.ok()) return fail(Fault::invalid, path + " is not valid; see: marathon task check");
+  const Task& task = parsed.task;
+  const Shape* shape = nullptr;
+  for (const Shape& one : task.shapes) {
+    if (one.name == arguments.shape) shape = &one;
   }
-  if (!shape)
-    return fail(Fault::not_found, "the task has no shape " + arguments.shape);
-  void *handle = ::dlopen(arguments.lib.c_str(), RTLD_NOW);
-  if (!handle)
-    return fail(Fault::invalid, ::dlerror());
-  const auto entry = reinterpret_cast<int (*)(const MarathonArgs *)>(
-      ::dlsym(handle, "marathon_run"));
-  const auto wish = reinterpret_cast<int64_t (*)(const int64_t *, int64_t)>(
+  if (!shape) return fail(Fault::not_found, "the task has no shape " + arguments.shape);
+  void* handle = ::dlopen(arguments.lib.c_str(), RTLD_NOW);
+  if (!handle) return fail(Fault::invalid, ::dlerror());
+  const auto entry =
+      reinterpret_cast<int (*)(const MarathonArgs*)>(::dlsym(handle, "marathon_run"));
+  const auto wish = reinterpret_cast<int64_t (*)(const int64_t*, int64_t)>(
       ::dlsym(handle, "marathon_workspace_bytes"));
-  if (!entry)
-    return fail(Fault::invalid, "it exports no marathon_run");
+  if (!entry) return fail(Fault::invalid, "it exports no marathon_run");
 
   const std::vector<int64_t> dims = dims_of(task, *shape);
   std::vector<Memory> memories;
-  std::vector<void *> pointers;
-  for (const Tensor &tensor : task.tensors) {
-    memories.push_back(allocate(TRY(elements_of(task, tensor, *shape)) *
-                                bytes_of(tensor.dtype)));
+  std::vector<void*> pointers;
+  for (const Tensor& tensor : task.tensors) {
+    memories.push_back(allocate(TRY(elements_of(task, tensor, *shape)) * bytes_of(tensor.dtype)));
     pointers.push_back(memories.back().get());
-    if (!memories.back())
-      return fail(Fault::no_space, "out of memory for the shape's tensors");
+    if (!memories.back()) return fail(Fault::no_space, "out of memory for the shape's tensors");
     if (tensor.role == Role::input)
-      TRY(Sampler::make(task, tensor, *shape))
-          .fill(memories.back().get(), memories.size());
+      TRY(Sampler::make(task, tensor, *shape)).fill(memories.back().get(), memories.size());
   }
-  const int64_t workspace_bytes =
-      wish ? wish(dims.data(), static_cast<int64_t>(dims.size())) : 0;
+  const int64_t workspace_bytes = wish ? wish(dims.data(), static_cast<int64_t>(dims.size())) : 0;
   const Memory workspace = allocate(workspace_bytes);
   const MarathonArgs args{1,
                           static_cast<int64_t>(dims.size()),
@@ -86,15 +75,14 @@ Status run(const Arguments &arguments) {
                           workspace.get(),
                           workspace_bytes};
   for (int64_t call = 0; call < arguments.calls; ++call) {
-    if (entry(&args) != 0)
-      return fail(Fault::invalid, "marathon_run refused the shape");
+    if (entry(&args) != 0) return fail(Fault::invalid, "marathon_run refused the shape");
   }
   return {};
 }
 
-} // namespace
+}  // namespace
 
-int worker_profile_main(int argc, char **argv) {
+int worker_profile_main(int argc, char** argv) {
   Arguments arguments;
   for (int i = 0; i + 1 < argc; i += 2) {
     const std::string_view word = argv[i];
@@ -108,10 +96,9 @@ int worker_profile_main(int argc, char **argv) {
       arguments.calls = std::atoll(argv[i + 1]);
   }
   const Status done = run(arguments);
-  if (done)
-    return 0;
+  if (done) return 0;
   std::fprintf(stderr, "marathon-worker: %s\n", done.error().what.c_str());
   return 1;
 }
 
-} // namespace marathon
+}  // namespace marathon

@@ -34,16 +34,16 @@ struct Arguments {
 };
 
 struct Entries {
-  int (*run)(const MarathonArgs *) = nullptr;
-  int64_t (*workspace)(const int64_t *, int64_t) = nullptr;
+  int (*run)(const MarathonArgs*) = nullptr;
+  int64_t (*workspace)(const int64_t*, int64_t) = nullptr;
 };
 
-[[noreturn]] void die(const std::string &why) {
+[[noreturn]] void die(const std::string& why) {
   std::fprintf(stderr, "marathon-worker: %s\n", why.c_str());
   ::_exit(worker_gave_up);
 }
 
-Arguments parse(int argc, char **argv) {
+Arguments parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 0; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -62,36 +62,30 @@ Arguments parse(int argc, char **argv) {
   return arguments;
 }
 
-char *map_arena(int fd, int protection, size_t &bytes) {
+char* map_arena(int fd, int protection, size_t& bytes) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0)
-    die("no arena was passed: this mode is started by marathon-judge");
+  if (::fstat(fd, &info) != 0) die("no arena was passed: this mode is started by marathon-judge");
   bytes = static_cast<size_t>(info.st_size);
-  if (bytes == 0)
-    return nullptr;
-  void *arena =
-      ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (arena == MAP_FAILED)
-    die(std::string("map the arena: ") + std::strerror(errno));
-  return static_cast<char *>(arena);
+  if (bytes == 0) return nullptr;
+  void* arena = ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+  if (arena == MAP_FAILED) die(std::string("map the arena: ") + std::strerror(errno));
+  return static_cast<char*>(arena);
 }
 
 // The core is chosen before the jail, which then refuses to change it.
 void pin(int core) {
-  if (core < 0)
-    return;
+  if (core < 0) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
-Jail jail_of(const Arguments &arguments) {
+Jail jail_of(const Arguments& arguments) {
   Jail jail;
   // What the dynamic linker needs for libc, libm and libstdc++, and the
   // candidate itself. Nothing can be written anywhere.
-  jail.read_execute = {"/lib", "/lib64", "/usr/lib", "/usr/lib64",
-                       arguments.lib};
+  jail.read_execute = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", arguments.lib};
   jail.read_only = {"/etc/ld.so.cache"};
   jail.max_memory_bytes = arguments.max_memory_bytes;
   jail.max_file_bytes = 1;
@@ -99,17 +93,14 @@ Jail jail_of(const Arguments &arguments) {
   return jail;
 }
 
-Entries load(const std::string &lib) {
-  void *handle = ::dlopen(lib.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    die(std::string("load: ") + ::dlerror());
+Entries load(const std::string& lib) {
+  void* handle = ::dlopen(lib.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) die(std::string("load: ") + ::dlerror());
   Entries entries;
-  entries.run = reinterpret_cast<int (*)(const MarathonArgs *)>(
-      ::dlsym(handle, "marathon_run"));
-  entries.workspace = reinterpret_cast<int64_t (*)(const int64_t *, int64_t)>(
+  entries.run = reinterpret_cast<int (*)(const MarathonArgs*)>(::dlsym(handle, "marathon_run"));
+  entries.workspace = reinterpret_cast<int64_t (*)(const int64_t*, int64_t)>(
       ::dlsym(handle, "marathon_workspace_bytes"));
-  if (!entries.run)
-    die("it exports no marathon_run (extern \"C\", see marathon_kernel.h)");
+  if (!entries.run) die("it exports no marathon_run (extern \"C\", see marathon_kernel.h)");
   return entries;
 }
 
@@ -122,35 +113,33 @@ uint64_t ticks() {
 }
 
 class Server {
-public:
-  Server(const Entries &entries, char *inputs, char *outputs)
+ public:
+  Server(const Entries& entries, char* inputs, char* outputs)
       : entries_(entries), inputs_(inputs), outputs_(outputs) {}
 
-  WorkerReply answer(const WorkerRequest &request) {
+  WorkerReply answer(const WorkerRequest& request) {
     WorkerReply reply;
     reply.nonce = request.nonce;
     switch (request.ask) {
-    case Ask::workspace:
-      reply.value = entries_.workspace
-                        ? entries_.workspace(request.dims, request.dim_count)
-                        : 0;
-      break;
-    case Ask::prepare:
-      prepare(request);
-      break;
-    case Ask::go:
-      go(request, reply);
-      break;
+      case Ask::workspace:
+        reply.value = entries_.workspace ? entries_.workspace(request.dims, request.dim_count) : 0;
+        break;
+      case Ask::prepare:
+        prepare(request);
+        break;
+      case Ask::go:
+        go(request, reply);
+        break;
     }
     return reply;
   }
 
-private:
-  void prepare(const WorkerRequest &request) {
+ private:
+  void prepare(const WorkerRequest& request) {
     request_ = request;
     for (int32_t set = 0; set < request.sets; ++set) {
       for (int64_t tensor = 0; tensor < request.tensor_count; ++tensor) {
-        char *arena = request.is_output[tensor] ? outputs_ : inputs_;
+        char* arena = request.is_output[tensor] ? outputs_ : inputs_;
         pointers_[set][tensor] = arena + request.tensors[set][tensor];
       }
       args_[set] = {1,
@@ -158,14 +147,12 @@ private:
                     request_.dims,
                     request_.tensor_count,
                     pointers_[set],
-                    request_.workspace_bytes > 0
-                        ? outputs_ + request_.workspaces[set]
-                        : nullptr,
+                    request_.workspace_bytes > 0 ? outputs_ + request_.workspaces[set] : nullptr,
                     request_.workspace_bytes};
     }
   }
 
-  void go(const WorkerRequest &request, WorkerReply &reply) {
+  void go(const WorkerRequest& request, WorkerReply& reply) {
     const uint64_t start = ticks();
     for (int32_t set = 0; set < request.sets; ++set) {
       reply.code = entries_.run(&args_[set]);
@@ -180,7 +167,7 @@ private:
   Entries entries_;
   char *inputs_, *outputs_;
   WorkerRequest request_;
-  void *pointers_[max_sets][max_tensors] = {};
+  void* pointers_[max_sets][max_tensors] = {};
   MarathonArgs args_[max_sets] = {};
 };
 
@@ -188,68 +175,58 @@ void say(uint64_t nonce, int64_t value) {
   WorkerReply reply;
   reply.nonce = nonce;
   reply.value = value;
-  if (::write(worker_channel_fd, &reply, sizeof reply) !=
-      static_cast<ssize_t>(sizeof reply))
+  if (::write(worker_channel_fd, &reply, sizeof reply) != static_cast<ssize_t>(sizeof reply))
     ::_exit(1);
 }
 
 // After Ask::prepare the next request is microseconds away: looking for it
 // without sleeping keeps the cost of waking up, 5 to 50 µs in a virtual
 // machine, out of the window.
-ssize_t next_request(WorkerRequest &request, bool soon) {
+ssize_t next_request(WorkerRequest& request, bool soon) {
   constexpr int looks = 4000;
   for (int i = 0; soon && i < looks; ++i) {
-    const ssize_t got =
-        ::recv(worker_channel_fd, &request, sizeof request, MSG_DONTWAIT);
-    if (got >= 0 || (errno != EAGAIN && errno != EINTR))
-      return got;
+    const ssize_t got = ::recv(worker_channel_fd, &request, sizeof request, MSG_DONTWAIT);
+    if (got >= 0 || (errno != EAGAIN && errno != EINTR)) return got;
   }
   return ::recv(worker_channel_fd, &request, sizeof request, 0);
 }
 
-SandboxLevel jail(const Arguments &arguments) {
+SandboxLevel jail(const Arguments& arguments) {
   Jail jail = jail_of(arguments);
   // Sanitizers reserve terabytes of address space: a limit on it would end the
   // worker at once.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   jail.max_memory_bytes = 0;
 #endif
-  const Result<SandboxStatus> entered =
-      enter_jail(jail, arguments.require_full);
-  if (!entered)
-    die(entered.error().what);
+  const Result<SandboxStatus> entered = enter_jail(jail, arguments.require_full);
+  if (!entered) die(entered.error().what);
   return entered->level;
 }
 
-int serve(Server &server, bool spin) {
+int serve(Server& server, bool spin) {
   static WorkerRequest request;
   bool soon = false;
   while (true) {
     const ssize_t got = next_request(request, soon);
-    if (got == 0)
-      return 0;
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got != static_cast<ssize_t>(request_bytes(request.ask)))
-      die("a request of the wrong size");
+    if (got == 0) return 0;
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(request_bytes(request.ask))) die("a request of the wrong size");
     const WorkerReply reply = server.answer(request);
-    if (::write(worker_channel_fd, &reply, sizeof reply) !=
-        static_cast<ssize_t>(sizeof reply))
+    if (::write(worker_channel_fd, &reply, sizeof reply) != static_cast<ssize_t>(sizeof reply))
       return 1;
     soon = spin && request.ask == Ask::prepare;
   }
 }
 
-} // namespace
+}  // namespace
 
-int worker_serve_main(int argc, char **argv) {
+int worker_serve_main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Arguments arguments = parse(argc, argv);
   pin(arguments.core);
   size_t input_bytes = 0, output_bytes = 0;
-  char *inputs = map_arena(worker_inputs_fd, PROT_READ, input_bytes);
-  char *outputs =
-      map_arena(worker_outputs_fd, PROT_READ | PROT_WRITE, output_bytes);
+  char* inputs = map_arena(worker_inputs_fd, PROT_READ, input_bytes);
+  char* outputs = map_arena(worker_outputs_fd, PROT_READ | PROT_WRITE, output_bytes);
   ::close(worker_inputs_fd);
   ::close(worker_outputs_fd);
   say(hello_jailed, static_cast<int64_t>(jail(arguments)));
@@ -259,4 +236,4 @@ int worker_serve_main(int argc, char **argv) {
   return serve(server, arguments.spin);
 }
 
-} // namespace marathon
+}  // namespace marathon

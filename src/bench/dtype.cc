@@ -95,8 +95,7 @@ Values convert(int64_t count, const Read& read) {
 }
 }  // namespace
 
-// One loop a type: the switch must not stand inside, since a window holds
-// millions of elements.
+// One loop a type: the switch must not stand inside, since a window holds millions of elements.
 Values to_doubles(DType dtype, const char* bytes, int64_t count) {
   switch (dtype) {
     case DType::fp32:

@@ -1,5 +1,4 @@
-// Bytes of a tensor to numbers and back. Rounding to bf16 and fp16 is to
-// nearest, ties to even.
+// Bytes of a tensor to numbers and back. Rounding to bf16 and fp16 is to nearest, ties to even.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,7 @@
 
 namespace marathon {
 
-// The candidate's ABI promises tensors at multiples of 64 bytes; the oracle
-// gets the same.
+// The candidate's ABI promises tensors at multiples of 64 bytes; the oracle gets the same.
 template <class T>
 struct Aligned {
   using value_type = T;

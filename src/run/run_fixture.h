@@ -5,14 +5,18 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "fakes/fake_executor.h"
+#include "fakes/tiny_task.h"
 #include "run/run.h"
+#include "run/workspace.h"
 
 namespace marathon {
 
@@ -23,80 +27,6 @@ T must(Result<T> result) {
 }
 inline void must(const Status& status) {
   if (!status) ADD_FAILURE() << status.error().what;
-}
-
-// 4 × 3 × 4 configurations, of which a constraint leaves 40.
-inline constexpr std::string_view tiny_task = R"(schema = 1
-name = "tiny"
-kind = "kernel"
-language = "c++"
-[target]
-speedup = 1.2
-text = "a fifth faster"
-[files]
-editable = ["solution.cc", "params.toml", "extra/*.h"]
-frozen = ["frozen.h"]
-oracle = "oracle.cc"
-baseline = "baseline"
-[build]
-sources = ["solution.cc"]
-flags = ["-O3"]
-[dims]
-names = ["N"]
-[[tensor]]
-name = "x"
-role = "input"
-dtype = "fp32"
-shape = ["N"]
-[[tensor]]
-name = "y"
-role = "output"
-dtype = "fp32"
-shape = ["N"]
-[[shape]]
-name = "big"
-set = "listed"
-dims = { N = 1024 }
-[[shape]]
-name = "secret-77"
-set = "hidden"
-dims = { N = 77 }
-[tolerance]
-cap = 1e-4
-[floor]
-flops = "N"
-[[parameter]]
-name = "A"
-values = [1, 2, 4, 8]
-start = 1
-category = "tiling"
-[[parameter]]
-name = "BB"
-values = [1, 2, 3]
-start = 1
-category = "layout"
-[[parameter]]
-name = "CCC"
-values = [0, 1, 2, 3]
-start = 0
-category = "unrolling"
-[search]
-constraints = ["A != 8 || CCC < 2 || BB == 1"]
-[budget]
-evaluations = 12
-)";
-
-inline void write_tiny_task(const std::filesystem::path& folder) {
-  must(make_folders(folder / "start" / "extra"));
-  must(make_folders(folder / "baseline"));
-  must(write_file(folder / "task.toml", tiny_task));
-  must(write_file(folder / "start" / "solution.cc", "// speed 0.8\nint one;\nint two;\n"));
-  must(write_file(folder / "start" / "params.toml", "A = 1\nBB = 1\nCCC = 0\n"));
-  must(write_file(folder / "start" / "extra" / "more.h", "int more;\n"));
-  must(write_file(folder / "start" / "readme.txt", "not editable\n"));
-  must(write_file(folder / "baseline" / "solution.cc", "// the baseline\n"));
-  must(write_file(folder / "frozen.h", "// frozen\n"));
-  must(write_file(folder / "oracle.cc", "// the oracle\n"));
 }
 
 // Answers turn n with its n-th entry; exhausted behind the last.
@@ -120,6 +50,14 @@ class ListProvider : public Provider {
  private:
   std::vector<Calls> turns_;
 };
+
+// In memory where there is room: what is tested is killed, not unplugged, and a sync costs nothing.
+inline TempFolder test_folder() {
+  const Result<int64_t> room = free_bytes("/dev/shm");
+  if (room && *room > (512LL << 20) && ::access("/dev/shm", W_OK) == 0)
+    ::setenv("TMPDIR", "/dev/shm", 0);
+  return must(TempFolder::make("marathon-run-test"));
+}
 
 class RunTest : public testing::Test {
  protected:
@@ -180,7 +118,7 @@ class RunTest : public testing::Test {
     EXPECT_THAT(must(verify_run(folder())).problems, testing::IsEmpty());
   }
 
-  TempFolder temp_ = must(TempFolder::make("marathon-run-test"));
+  TempFolder temp_ = test_folder();
   FakeExecutor executor_;
   std::unique_ptr<ListProvider> provider_;
   std::vector<std::string> troubles_;

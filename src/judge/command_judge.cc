@@ -1,18 +1,24 @@
 // Tasks of kind "command": build, check and measure are programs of the task. The files that grade
 // are frozen: they are put back from the task's folder before each step, and a candidate that
-// brings others breaks the rule.
+// brings or touches them breaks the rule.
+//
+// What a step that fails becomes: build → build_failed, check → wrong, measure → crashed (also when
+// its output holds no figure), any of them over its time → timed_out.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "core/statistics.h"
+#include "judge/command.h"
 #include "judge/pipeline.h"
+#include "judge/rules.h"
 
 namespace marathon {
 
@@ -20,143 +26,35 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Verdict failed(VerdictKind kind, std::string reason) {
-  Verdict verdict;
-  verdict.kind = kind;
-  verdict.reasons.push_back(std::move(reason));
-  return verdict;
-}
+constexpr size_t tail_bytes = 300;
 
 std::string tail_of(const ProcessResult& result) {
-  const std::string& text = result.err.empty() ? result.out : result.err;
-  return text.substr(text.size() - std::min<size_t>(text.size(), 300));
+  std::string_view text = result.err.empty() ? result.out : result.err;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return std::string(text.substr(text.size() - std::min(text.size(), tail_bytes)));
 }
 
-std::string how_it_ended(const ProcessResult& result, double timeout_s) {
-  if (result.timed_out) return fmt::format("took longer than {:.0f} s", timeout_s);
+std::string how_it_ended(const StepResult& step, const Task& task) {
+  const ProcessResult& result = step.process;
+  if (step.disk_filled) return "filled the disk (more than 4 GB)";
+  if (result.timed_out) return fmt::format("took longer than {:g} s", task.command.timeout_s);
   if (result.too_many_processes) return "started too many processes";
-  if (result.too_much_memory) return "used too much memory";
+  if (result.too_much_memory)
+    return fmt::format("used more than {} MB", task.build.max_memory_bytes >> 20);
   if (result.signal != 0) return fmt::format("was ended by signal {}", result.signal);
   return fmt::format("ended with exit code {}", result.exit_code);
 }
 
-Result<double> metric_in(const CommandSpec& command, const std::string& out) {
-  if (!command.metric_json.empty()) {
-    const Json json = TRY(parse_json(out));
-    try {
-      const Json& value = json.at(Json::json_pointer(command.metric_json));
-      if (value.is_number()) return value.get<double>();
-    } catch (const Json::exception&) {
-      // Named below: a missing field and one of another kind are the same to the author.
-    }
-    return fail(Fault::invalid,
-                "there is no number at " + command.metric_json + " in the output of measure");
-  }
-  const std::regex expression(command.metric_regex);
-  std::smatch match;
-  const std::string text = out.substr(0, 64 * 1024);
-  if (!std::regex_search(text, match, expression) || match.size() < 2) {
-    return fail(Fault::invalid,
-                "the output of measure has nothing that matches " + command.metric_regex);
-  }
-  try {
-    return std::stod(match[1].str());
-  } catch (const std::exception&) {
-    return fail(Fault::invalid,
-                "'" + match[1].str() + "' in the output of measure is not a number");
-  }
+bool is_good(const StepResult& step) {
+  return step.process.exit_code == 0 && !step.process.timed_out && !step.disk_filled;
 }
 
 // What one implementation came to: samples, or a failure.
 struct Measured {
   std::vector<double> samples;
   std::optional<Verdict> failure;
+  std::string build_output;
   double build_s = 0, check_s = 0, measure_s = 0;
-};
-
-// A workspace of one implementation, in the jail of a command task.
-class Bench {
- public:
-  Bench(const LoadedTask& task, const EvaluationRequest& request, std::stop_token stop)
-      : task_(task), command_(task.task.command), request_(request), stop_(std::move(stop)) {}
-
-  Status open(const fs::path& candidate) {
-    scratch_.emplace(TRY(TempFolder::make("marathon-command")));
-    TRY(make_folders(scratch_->path() / "tmp"));
-    const fs::path work = scratch_->path() / "work";
-    // The start's other files, then the candidate's editable ones: a candidate cannot bring new
-    // graders.
-    TRY(copy_tree(task_.folder / task_.task.files.start, work));
-    for (const fs::path& file : TRY(editable_files(task_.task, work)))
-      TRY(remove_tree(work / file));
-    for (const fs::path& file : TRY(editable_files(task_.task, candidate))) {
-      TRY(make_folders((work / file).parent_path()));
-      TRY(write_file(work / file, TRY(read_file(candidate / file))));
-      std::error_code none;
-      fs::permissions(work / file, fs::status(candidate / file, none).permissions(), none);
-    }
-    return write_parameters(work);
-  }
-
-  // Parameters reach the task's commands as environment variables, one a name, and the words of
-  // flags as FLAGS.
-  Status write_parameters(const fs::path& work) {
-    const Result<std::string> params = read_file(work / params_file, 1 << 20);
-    if (!params || task_.task.parameters.empty()) return {};
-    const Configuration configuration = TRY(parse_params_toml(task_.task, *params));
-    if (!is_valid(task_.task, configuration))
-      return fail(Fault::invalid, "params.toml: the values break a constraint of the task");
-    for (const auto& [name, value] : configuration)
-      environment_.push_back(fmt::format("{}={}", name, value));
-    std::string words;
-    for (const std::string& word : build_words(task_.task, configuration))
-      words += (words.empty() ? "" : " ") + word;
-    environment_.push_back("MARATHON_BUILD_WORDS=" + words);
-    return {};
-  }
-
-  Result<ProcessResult> step(const std::vector<std::string>& argv) {
-    TRY(put_frozen_back());
-    ProcessSpec spec;
-    spec.argv = argv;
-    spec.folder = scratch_->path() / "work";
-    spec.environment = clean_environment(scratch_->path() / "tmp");
-    spec.environment.insert(spec.environment.end(), environment_.begin(), environment_.end());
-    spec.timeout_s = command_.timeout_s;
-    spec.max_processes = 256;
-    spec.max_memory_bytes = task_.task.build.max_memory_bytes;
-    spec.keep_bytes = 128 * 1024;
-    Jail jail = toolchain_jail();
-    jail.read_only.push_back("/etc");
-    jail.read_execute.push_back(scratch_->path() / "work");
-    jail.read_write = {scratch_->path() / "work", scratch_->path() / "tmp", "/dev/null",
-                       "/dev/tty"};
-    jail.allow_fork = jail.allow_exec = true;
-    jail.max_file_bytes = 1LL << 30;
-    jail.max_open_files = 1024;
-    jail.max_cpu_s = static_cast<int64_t>(command_.timeout_s) * 4 + 10;
-    return run_jailed(std::move(spec), jail, scratch_->path(), request_.unsafe_no_sandbox, stop_);
-  }
-
- private:
-  Status put_frozen_back() {
-    for (const fs::path& file : TRY(frozen_files(task_))) {
-      const fs::path to = scratch_->path() / "work" / file;
-      TRY(remove_tree(to));
-      TRY(make_folders(to.parent_path()));
-      TRY(write_file(to, TRY(read_file(task_.folder / file))));
-      std::error_code none;
-      fs::permissions(to, fs::status(task_.folder / file, none).permissions(), none);
-    }
-    return {};
-  }
-
-  const LoadedTask& task_;
-  const CommandSpec& command_;
-  const EvaluationRequest& request_;
-  std::stop_token stop_;
-  std::optional<TempFolder> scratch_;
-  std::vector<std::string> environment_;
 };
 
 class CommandJudge {
@@ -171,37 +69,67 @@ class CommandJudge {
 
   Result<Verdict> run() {
     const int64_t start_us = monotonic_us(), wall_us = wall_time_us();
+    if (!request_.result_folder.empty()) TRY(make_folders(request_.result_folder));
     Verdict verdict = TRY(decide());
-    fill_provenance(verdict.provenance, task_, request_);
+    verdict.reasons.insert(verdict.reasons.end(), notes_.begin(), notes_.end());
     verdict.metric_unit = command_.unit;
-    verdict.provenance.noise = command_.min_gain;
-    verdict.provenance.started_at_us = wall_us;
-    verdict.provenance.seconds = 1e-6 * static_cast<double>(monotonic_us() - start_us);
+    verdict.build_output = candidate_.build_output;
+    Provenance& by = verdict.provenance;
+    fill_provenance(by, task_, request_);
+    by.noise = command_.min_gain;
+    by.started_at_us = wall_us;
+    by.build_s = candidate_.build_s;
+    by.check_s = candidate_.check_s;
+    by.measure_s = candidate_.measure_s;
+    by.seconds = 1e-6 * static_cast<double>(monotonic_us() - start_us);
     return verdict;
   }
 
  private:
+  struct Role {
+    fs::path folder;
+    const char* name;
+  };
+
   Result<Verdict> decide() {
-    if (std::optional<std::string> broken = TRY(brought_a_grader()))
-      return failed(VerdictKind::rule_broken, *broken);
-    const fs::path baseline = task_.folder / baseline_folder();
-    if (command_.interleave) return interleaved(baseline);
-    Measured candidate = TRY(measure_all(request_.candidate_folder, true));
-    if (candidate.failure) return std::move(*candidate.failure);
-    const std::vector<double> base = TRY(trusted_samples(baseline, "baseline"));
-    const std::vector<double> rival =
-        request_.incumbent_folder.empty()
-            ? base
-            : TRY(trusted_samples(request_.incumbent_folder, "incumbent"));
-    return compare(candidate.samples, rival, base);
+    if (std::optional<std::string> broken = TRY(broken_rule())) {
+      TRY(stage_("rules", *broken, 0));
+      return failed_verdict(VerdictKind::rule_broken, *broken);
+    }
+    Verdict verdict = TRY(measure_and_compare());
+    const bool again = verdict.kind == VerdictKind::faster && request_.effort == Effort::full;
+    if (!again) return verdict;
+    verdict.confirmed = true;
+    if (!varies_) return verdict;  // the figure does not vary: once is enough
+    return confirm(std::move(verdict));
   }
 
-  std::string baseline_folder() const {
-    return fs::is_directory(task_.folder / task_.task.files.baseline) ? task_.task.files.baseline
-                                                                      : task_.task.files.start;
+  // The winner's curse: what won is built, checked and measured again.
+  Result<Verdict> confirm(Verdict first) {
+    TRY(stage_("measure", fmt::format("gain {:.3f}: measuring again, fresh", first.gain.value), 0));
+    Verdict second = TRY(measure_and_compare());
+    second.confirmed = second.kind == VerdictKind::faster;
+    if (second.confirmed || !is_measured(second.kind)) return second;
+    second.kind = VerdictKind::same;
+    second.reasons.insert(
+        second.reasons.begin(),
+        fmt::format("faster at first (gain {:.3f}), not confirmed by a fresh measurement ({:.3f})",
+                    first.gain.value, second.gain.value));
+    return second;
   }
 
-  Result<std::optional<std::string>> brought_a_grader() {
+  Result<Verdict> measure_and_compare() {
+    return command_.interleave ? interleaved() : one_by_one();
+  }
+
+  Role baseline() const {
+    const fs::path own = task_.folder / task_.task.files.baseline;
+    return {fs::is_directory(own) ? own : task_.folder / task_.task.files.start, "baseline"};
+  }
+  Role candidate() const { return {request_.candidate_folder, "candidate"}; }
+  Role incumbent() const { return {request_.incumbent_folder, "incumbent"}; }
+
+  Result<std::optional<std::string>> broken_rule() {
     for (const fs::path& file : TRY(frozen_files(task_))) {
       const Result<std::string> own = read_file(request_.candidate_folder / file);
       if (own && *own != TRY(read_file(task_.folder / file))) {
@@ -209,161 +137,197 @@ class CommandJudge {
             "'{}' grades the candidate and is frozen, but it was changed", file.string()));
       }
     }
-    return std::optional<std::string>();
+    Result<CandidateFiles> files = read_candidate(task_, request_.candidate_folder);
+    if (!files && files.error().fault == Fault::invalid)
+      return std::optional<std::string>(files.error().what);
+    notes_ = TRY(std::move(files)).notes;
+    return broken_source_rule(task_.task,
+                              TRY(read_candidate(task_, request_.candidate_folder)).editable);
   }
 
-  Result<Measured> measure_all(const fs::path& folder, bool tell) {
-    Bench bench(task_, request_, stop_);
-    Measured measured;
-    if (const Status opened = bench.open(folder); !opened) {
-      if (opened.error().fault != Fault::invalid) return tl::unexpected(opened.error());
-      measured.failure = failed(VerdictKind::rule_broken, opened.error().what);
-      return measured;
+  // Files written, built and checked; a failure otherwise.
+  Status prepare(Workspace& workspace, const Role& role, Measured& measured) {
+    Result<CandidateFiles> files = read_candidate(task_, role.folder);
+    const Status opened = files ? workspace.open(files->editable, role.folder)
+                                : Status(tl::unexpected(files.error()));
+    if (!opened && opened.error().fault != Fault::invalid) return opened;
+    if (!opened) {
+      measured.failure = failed_verdict(VerdictKind::rule_broken, opened.error().what);
+      return {};
     }
-    TRY(prepare(bench, measured, tell));
-    for (int64_t i = 0; i < command_.repeats && !measured.failure; ++i)
-      TRY(sample(bench, measured));
-    if (tell && !measured.failure)
-      TRY(stage_("measure", fmt::format("{:g} {}", median(measured.samples), command_.unit),
-                 measured.measure_s));
+    TRY(run_step(workspace, role, "build", command_.build, VerdictKind::build_failed, measured,
+                 measured.build_s));
+    if (measured.failure) return {};
+    const bool kept = TRY(workspace.keep());
+    if (!kept && is_candidate(role))
+      notes_.emplace_back(
+          "the workspace is too large to be put back after the check (512 MB): what the check "
+          "leaves is measured");
+    return run_step(workspace, role, "check", command_.check, VerdictKind::wrong, measured,
+                    measured.check_s);
+  }
+
+  static bool is_candidate(const Role& role) { return role.name == std::string_view("candidate"); }
+
+  Status run_step(Workspace& workspace, const Role& role, const char* name,
+                  const std::vector<std::string>& argv, VerdictKind kind, Measured& measured,
+                  double& seconds) {
+    if (argv.empty()) return {};
+    // The last step's output is kept whole: it is the one that a failure asks for.
+    const bool keeps = is_candidate(role) && !request_.result_folder.empty();
+    const StepResult step =
+        TRY(workspace.step(argv, keeps ? request_.result_folder / "build.txt" : fs::path()));
+    seconds += step.process.wall_s;
+    measured.build_output = step.process.out + step.process.err;
+    judge_step(step, name, kind, measured);
+    if (!is_candidate(role)) return {};
+    return stage_(name, measured.failure ? measured.failure->reasons.front() : "passed",
+                  step.process.wall_s);
+  }
+
+  void judge_step(const StepResult& step, const char* name, VerdictKind kind, Measured& measured) {
+    if (step.broken_rule) {
+      measured.failure = failed_verdict(VerdictKind::rule_broken, *step.broken_rule);
+      return;
+    }
+    if (is_good(step)) return;
+    const std::string said = tail_of(step.process);
+    measured.failure = failed_verdict(step.process.timed_out ? VerdictKind::timed_out : kind,
+                                      fmt::format("{} {}{}", name, how_it_ended(step, task_.task),
+                                                  said.empty() ? "" : ": " + said));
+  }
+
+  Status sample(Workspace& workspace, Measured& measured) {
+    TRY(workspace.put_back());
+    const StepResult step = TRY(workspace.step(command_.measure));
+    measured.measure_s += step.process.wall_s;
+    judge_step(step, "measure", VerdictKind::crashed, measured);
+    if (measured.failure) return {};
+    const Result<double> value = metric_in(command_, step.process.out);
+    if (!value) {
+      measured.failure = failed_verdict(VerdictKind::crashed, value.error().what);
+    } else if (!std::isfinite(*value) || *value < 0) {
+      measured.failure = failed_verdict(
+          VerdictKind::suspicious,
+          fmt::format("the figure is {}: it must be a number that is not negative", *value));
+    } else {
+      measured.samples.push_back(*value);
+    }
+    return {};
+  }
+
+  int64_t repeats() const {
+    return request_.effort == Effort::quick ? (command_.repeats + 1) / 2 : command_.repeats;
+  }
+
+  Result<Measured> measure_all(const Role& role) {
+    Workspace workspace(task_, request_, stop_);
+    Measured measured;
+    TRY(prepare(workspace, role, measured));
+    for (int64_t i = 0; i < repeats() && !measured.failure; ++i) TRY(sample(workspace, measured));
     return measured;
   }
 
-  // Build and check.
-  Status prepare(Bench& bench, Measured& measured, bool tell) {
-    struct Step {
-      const char* name;
-      const std::vector<std::string>& argv;
-      VerdictKind failure;
-      double& seconds;
-    };
-    for (const Step& step :
-         {Step{"build", command_.build, VerdictKind::build_failed, measured.build_s},
-          Step{"check", command_.check, VerdictKind::wrong, measured.check_s}}) {
-      if (step.argv.empty()) continue;
-      const ProcessResult result = TRY(bench.step(step.argv));
-      step.seconds = result.wall_s;
-      const bool good = result.exit_code == 0 && !result.timed_out;
-      if (tell)
-        TRY(stage_(step.name, good ? "passed" : how_it_ended(result, command_.timeout_s),
-                   result.wall_s));
-      if (good) continue;
-      const VerdictKind kind = result.timed_out ? VerdictKind::timed_out : step.failure;
-      measured.failure =
-          failed(kind, fmt::format("{} {}: {}", step.name, how_it_ended(result, command_.timeout_s),
-                                   tail_of(result)));
-      measured.failure->build_output = result.out + result.err;
-      return {};
-    }
-    return {};
-  }
-
-  Status sample(Bench& bench, Measured& measured) {
-    const ProcessResult result = TRY(bench.step(command_.measure));
-    measured.measure_s += result.wall_s;
-    if (result.timed_out || result.exit_code != 0) {
-      const VerdictKind kind = result.timed_out ? VerdictKind::timed_out : VerdictKind::crashed;
-      measured.failure = failed(
-          kind,
-          fmt::format("measure {}: {}", how_it_ended(result, command_.timeout_s), tail_of(result)));
-      return {};
-    }
-    const Result<double> value = metric_in(command_, result.out);
-    if (!value)
-      measured.failure = failed(VerdictKind::crashed, value.error().what);
-    else if (!std::isfinite(*value) || *value < 0)
-      measured.failure = failed(VerdictKind::suspicious, fmt::format("the metric is {}", *value));
-    else
-      measured.samples.push_back(*value);
-    return {};
+  // An implementation that was accepted before must not fail now.
+  Status require(const Measured& measured, const Role& role) const {
+    if (!measured.failure) return {};
+    return fail(
+        Fault::invalid,
+        fmt::format("the {} fails ({}): {}; repair the task or look at the machine", role.name,
+                    to_string(measured.failure->kind), measured.failure->reasons.front()));
   }
 
   // Baseline and incumbent are measured once and kept: their content does not change.
-  Result<std::vector<double>> trusted_samples(const fs::path& folder, const char* name) {
-    const std::string key = sha256_hex(task_.hash + TRY(candidate_hash(task_.task, folder)));
-    const fs::path file = request_.cache_folder / "metrics" / (key + ".json");
-    if (const Result<std::string> text = read_file(file, 1 << 20)) {
-      const Result<Json> json = parse_json(*text);
-      if (json && json->is_array() && !json->empty() && json->at(0).is_number())
-        return json->get<std::vector<double>>();
-    }
-    const Measured measured = TRY(measure_all(folder, false));
-    if (measured.failure) {
-      return fail(Fault::invalid,
-                  fmt::format("the {} fails ({}): {}", name, to_string(measured.failure->kind),
-                              measured.failure->reasons.front()));
-    }
+  Result<std::vector<double>> known_samples(const Role& role) {
+    Sha256 hash;
+    for (const std::string& part : {task_.hash, TRY(candidate_hash(task_.task, role.folder)),
+                                    cpu_identity(), host_name(), std::to_string(repeats())})
+      hash.update_field(part);
+    const fs::path file = request_.cache_folder / "metrics" / (hash.finish_hex() + ".json");
+    if (Result<std::vector<double>> known = read_samples(file)) return known;
+    const Measured measured = TRY(measure_all(role));
+    TRY(require(measured, role));
     TRY(make_folders(file.parent_path()));
     TRY(write_file_durable(file, dump_json(Json(measured.samples))));
     return measured.samples;
   }
 
-  // For times: candidate, incumbent and baseline in turn, so that drift hits all alike.
-  Result<Verdict> interleaved(const fs::path& baseline) {
-    const fs::path folders[3] = {request_.candidate_folder, request_.incumbent_folder, baseline};
-    std::optional<Bench> benches[3];
-    Measured measured[3];
-    for (int i = 0; i < 3; ++i) {
-      if (folders[i].empty()) continue;
-      benches[i].emplace(task_, request_, stop_);
-      const Status opened = benches[i]->open(folders[i]);
-      if (!opened && (i > 0 || opened.error().fault != Fault::invalid))
-        return tl::unexpected(opened.error());
-      if (!opened) return failed(VerdictKind::rule_broken, opened.error().what);
-      TRY(prepare(*benches[i], measured[i], i == 0));
-      if (measured[i].failure) break;
+  static std::string host_name() {
+    std::array<char, 256> name{};
+    (void)::gethostname(name.data(), name.size() - 1);
+    return name.data();
+  }
+
+  static Result<std::vector<double>> read_samples(const fs::path& file) {
+    const Json json = TRY(parse_json(TRY(read_file(file, 1 << 20))));
+    std::vector<double> samples;
+    for (const Json& sample : json) {
+      if (!sample.is_number()) return fail(Fault::corrupt, file.string());
+      samples.push_back(sample.get<double>());
     }
-    for (int64_t round = 0; round < command_.repeats; ++round) {
-      for (int turn = 0; turn < 3; ++turn) {
-        const int i = static_cast<int>((turn + round) % 3);
-        if (benches[i] && !measured[i].failure) TRY(sample(*benches[i], measured[i]));
+    if (samples.empty()) return fail(Fault::corrupt, file.string());
+    return samples;
+  }
+
+  Result<Verdict> one_by_one() {
+    take(TRY(measure_all(candidate())));
+    if (candidate_.failure) return *candidate_.failure;
+    const std::vector<double> base = TRY(known_samples(baseline()));
+    const std::vector<double> rival =
+        request_.incumbent_folder.empty() ? base : TRY(known_samples(incumbent()));
+    return compare(rival, base, false);
+  }
+
+  // For times: candidate, incumbent and baseline in turn, so that drift hits all alike.
+  Result<Verdict> interleaved() {
+    std::vector<Role> roles = {candidate(), baseline()};
+    if (!request_.incumbent_folder.empty()) roles.push_back(incumbent());
+    std::vector<std::unique_ptr<Workspace>> workspaces;
+    std::vector<Measured> measured(roles.size());
+    for (size_t i = 0; i < roles.size(); ++i) {
+      workspaces.push_back(std::make_unique<Workspace>(task_, request_, stop_));
+      TRY(prepare(*workspaces[i], roles[i], measured[i]));
+      if (i > 0) TRY(require(measured[i], roles[i]));
+      if (measured[0].failure) break;
+    }
+    for (int64_t round = 0; round < repeats() && !measured[0].failure; ++round) {
+      for (size_t turn = 0; turn < roles.size() && !measured[0].failure; ++turn) {
+        const size_t i = (turn + static_cast<size_t>(round)) % roles.size();
+        TRY(sample(*workspaces[i], measured[i]));
+        if (i > 0) TRY(require(measured[i], roles[i]));
       }
     }
-    if (measured[0].failure) return std::move(*measured[0].failure);
-    for (int i = 1; i < 3; ++i) {
-      if (measured[i].failure)
-        return fail(Fault::invalid,
-                    "the incumbent or the baseline fails: " + measured[i].failure->reasons.front());
-    }
-    return compare(measured[0].samples, benches[1] ? measured[1].samples : measured[2].samples,
-                   measured[2].samples);
+    take(std::move(measured[0]));
+    if (candidate_.failure) return *candidate_.failure;
+    return compare(measured.back().samples, measured[1].samples, true);
   }
 
-  // Better / worse as a ratio above 1 when the candidate is better, whatever the direction.
-  Interval gain_over(const std::vector<double>& other, const std::vector<double>& own) const {
-    const bool less = command_.direction == Direction::minimize;
-    const double above = less ? median(other) : median(own),
-                 below = less ? median(own) : median(other);
-    if (below == 0) return above == 0 ? Interval{1, 1, 1} : Interval{1e9, 1e9, 1e9};
-    // The same figure each time: the metric does not vary, and neither does the ratio.
-    const auto constant = [](const std::vector<double>& v) {
-      return std::all_of(v.begin(), v.end(), [&](double x) { return x == v.front(); });
-    };
-    if ((constant(other) && constant(own)) || above == 0)
-      return {above / below, above / below, above / below};
-    Random random(7);
-    return bootstrap_ratio({{less ? PairedSamples{other, own} : PairedSamples{own, other}}}, {},
-                           random);
+  // The candidate's figures; seconds add up over a second measurement.
+  void take(Measured measured) {
+    measured.build_s += candidate_.build_s;
+    measured.check_s += candidate_.check_s;
+    measured.measure_s += candidate_.measure_s;
+    candidate_ = std::move(measured);
   }
 
-  Verdict compare(const std::vector<double>& own, const std::vector<double>& rival,
-                  const std::vector<double>& base) const {
+  Result<Verdict> compare(const std::vector<double>& rival, const std::vector<double>& base,
+                          bool paired) {
+    const std::vector<double>& own = candidate_.samples;
+    varies_ = !is_constant(own) || !is_constant(rival);
     Verdict verdict;
     verdict.metric = median(own);
     verdict.baseline_metric = median(base);
-    verdict.speedup = gain_over(base, own);
-    verdict.gain = gain_over(rival, own);
-    const std::string figure =
-        fmt::format("{:g} {} against {:g}", verdict.metric, command_.unit, median(rival));
-    if (verdict.gain.low > 1 + command_.min_gain) {
+    verdict.speedup = gain_of(command_, base, own, paired);
+    verdict.gain = gain_of(command_, rival, own, paired);
+    if (verdict.gain.low > 1 + command_.min_gain)
       verdict.kind = VerdictKind::faster;
-      verdict.confirmed = request_.effort == Effort::full;
-    } else if (verdict.gain.high < 1 - command_.min_gain) {
+    else if (verdict.gain.high < 1 - command_.min_gain)
       verdict.kind = VerdictKind::slower;
-    } else {
+    else
       verdict.kind = VerdictKind::same;
-    }
-    verdict.reasons.push_back(figure);
+    verdict.reasons.push_back(
+        fmt::format("{:g} {} against {:g}", verdict.metric, command_.unit, median(rival)));
+    TRY(stage_("measure", verdict.reasons.front(), candidate_.measure_s));
     return verdict;
   }
 
@@ -372,6 +336,9 @@ class CommandJudge {
   const EvaluationRequest& request_;
   const StageSink& stage_;
   std::stop_token stop_;
+  std::vector<std::string> notes_;
+  Measured candidate_;
+  bool varies_ = false;
 };
 
 }  // namespace

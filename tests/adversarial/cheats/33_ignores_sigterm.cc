@@ -5,7 +5,7 @@
 #include "prefix.h"
 
 extern "C" int marathon_run(const MarathonArgs* args) {
-  volatile const MarathonArgs* keep = args;
+  const MarathonArgs* volatile keep = args;  // read in every round: the loop may not be removed
   for (int number = 1; number < 64; ++number) std::signal(number, SIG_IGN);
   while (keep != nullptr) {
   }

@@ -30,14 +30,19 @@ std::string evaluation_key(const State& state, const EvaluationStarted& started)
   return hash.finish_hex();
 }
 
-// The verdict is final but for `ambiguous`: the machine was disturbed, which says nothing about the
-// candidate. Not for ever: a candidate that disturbs its own measurement would eat the budget.
-constexpr int64_t ambiguous_verdicts_allowed = 3;
+// A verdict is final but for `ambiguous`: the machine was disturbed, which says nothing about the
+// candidate. It is judged once more at once, and again when it is proposed again; not for ever: a
+// candidate that disturbs its own measurement would eat the budget. Counted in pairs, so that a
+// process that takes over in the middle of a call knows where it stands.
+constexpr int64_t ambiguous_verdicts_allowed = 4;
 
-bool may_be_judged(const Attempt& attempt) {
+bool may_be_judged(const Attempt& attempt, bool in_this_call, const State& state) {
   if (!attempt.verdict) return true;
-  return *attempt.verdict == VerdictKind::ambiguous &&
-         attempt.evaluations < ambiguous_verdicts_allowed;
+  if (*attempt.verdict != VerdictKind::ambiguous) return false;
+  if (attempt.evaluations >= ambiguous_verdicts_allowed) return false;
+  const bool budget_left =
+      state.budget.evaluations == 0 || state.spent.evaluations < state.budget.evaluations;
+  return !in_this_call || (attempt.evaluations % 2 == 1 && budget_left);
 }
 
 // What the search may learn from. A person's candidate with another source says nothing about the
@@ -89,13 +94,14 @@ Result<FileHashes> Driver::files_of(const Attempt& attempt) const {
 
 Result<Judged> Driver::judge(const Submission& submission, int64_t since) {
   if (!find_attempt(state(), submission.candidate)) TRY(add_candidate(submission));
-  const Attempt& attempt = *find_attempt(state(), submission.candidate);
-  const int64_t number = attempt.number;
-  if (attempt.verdict && attempt.finished_sequence > since) return Judged{number, false};
-  if (!may_be_judged(attempt)) return Judged{number, true};
-  TRY(start_evaluation(submission.candidate));
-  TRY(run_evaluation());
-  return Judged{number, false};
+  while (true) {
+    const Attempt& attempt = *find_attempt(state(), submission.candidate);
+    const bool in_this_call = attempt.finished_sequence > since;
+    if (!may_be_judged(attempt, in_this_call, state()))
+      return Judged{attempt.number, !in_this_call};
+    TRY(start_evaluation(submission.candidate));
+    TRY(run_evaluation());
+  }
 }
 
 Status Driver::add_candidate(const Submission& submission) {

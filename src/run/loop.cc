@@ -110,8 +110,8 @@ Status Driver::measure_machine() {
 
 // Before any proposal: what is to be beaten, and that the task can be judged here at all.
 Status Driver::judge_start() {
-  const Attempt* known = find_attempt(state(), state().start->start_candidate);
-  if (state().ending || (known && known->verdict) || stop_.stop_requested()) return {};
+  const bool done = state().attempts.size() > 1 || state().spent.turns > 0;
+  if (state().ending || done || stop_.stop_requested()) return {};
   Submission submission = TRY(submission_of(state().start->workspace));
   submission.hypothesis = "the starting solution";
   submission.category = "start";

@@ -20,6 +20,13 @@ namespace {
 constexpr int64_t first_commit_time = 1577836800;
 constexpr double git_timeout_s = 60;
 
+// The person's own settings and hooks are kept out as well: they would change commits or stop them.
+// unpackLimit: a candidate is one small pack. Unpacked it would be one more program start and five
+// files: 14 ms a commit instead of 6 ms.
+constexpr const char* git_settings[] = {"core.fsync=none", "gc.auto=0", "core.hooksPath=/dev/null",
+                                        "safe.directory=*", "fastimport.unpackLimit=1"};
+constexpr int64_t commits_between_repacks = 500;  // a lookup goes through every pack
+
 // A file in memory with `text` in it, to be read from its start.
 Result<Fd> in_memory(std::string_view text) {
   Fd fd(::memfd_create("marathon-git", MFD_CLOEXEC));
@@ -33,22 +40,15 @@ Result<Fd> in_memory(std::string_view text) {
   return fd;
 }
 
-// The person's own git settings and hooks are kept out: they would change commits or stop them.
 Result<std::string> git(const fs::path& folder, std::vector<std::string> arguments,
                         std::string_view input = {}) {
   const Fd standard_input = TRY(in_memory(input));
   ProcessSpec spec;
-  spec.argv = {"git",
-               "-C",
-               folder.string(),
-               "-c",
-               "core.fsync=none",
-               "-c",
-               "gc.auto=0",
-               "-c",
-               "core.hooksPath=/dev/null",
-               "-c",
-               "safe.directory=*"};
+  spec.argv = {"git", "-C", folder.string()};
+  for (const char* setting : git_settings) {
+    spec.argv.push_back("-c");
+    spec.argv.push_back(setting);
+  }
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   spec.environment = clean_environment(folder);
   spec.environment.push_back("GIT_CONFIG_NOSYSTEM=1");
@@ -157,6 +157,8 @@ Result<std::string> Workspace::commit(const CommitParts& parts, const Artifacts&
   const std::string stream = TRY(import_stream(parts, artifacts));
   std::string id = TRY(git(folder_, {"fast-import", "--quiet", "--force", "--done"}, stream));
   while (!id.empty() && id.back() == '\n') id.pop_back();
+  // Only speed depends on it; the next time comes.
+  if (parts.number % commits_between_repacks == 0) (void)git(folder_, {"repack", "-a", "-d", "-q"});
   if (id.size() == 40) return id;
   return fail(Fault::system, "git fast-import made no commit: " + id);
 }

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t max_lock_bytes = 64 * 1024;
+constexpr int64_t max_lock_bytes = 64LL * 1024;
 
 std::string own_command() {
   Result<std::string> command = read_file("/proc/self/cmdline", max_lock_bytes);

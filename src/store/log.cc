@@ -211,7 +211,7 @@ Event Log::Impl::make_event(const Payload& payload, std::string text,
 }
 
 Status Log::Impl::insert(const Event& event) {
-  const Status written = writer.insert(event);
+  Status written = writer.insert(event);
   // SQLite rolls a failed statement back by itself; after some I/O errors only when asked.
   if (!written && database.in_transaction()) (void)database.run("ROLLBACK");
   return written;

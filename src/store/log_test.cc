@@ -197,6 +197,7 @@ TEST_F(LogTest, AReaderMayAskWhileItVisits) {
 TEST_F(LogTest, ReadersAndTheWriterRunAtOnce) {
   Log log = log_of(0);
   std::vector<std::jthread> readers;
+  readers.reserve(3);
   for (int i = 0; i < 3; ++i) {
     readers.emplace_back([&] {
       int64_t seen = 0;

@@ -19,7 +19,7 @@
 
 namespace marathon {
 
-inline constexpr int64_t max_inline_bytes = 16 * 1024;  // larger payload parts are artifacts
+inline constexpr int64_t max_inline_bytes = 16LL * 1024;  // larger payload parts are artifacts
 
 // Exclusive right to write a run, held by flock until the object dies or the process does.
 class RunLock {

@@ -2,7 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <nlohmann/json.hpp>
+
 namespace marathon {
+
+std::string text_of(const State& state) { return dump_json(to_json(state)); }
 
 namespace {
 constexpr const char* no_update =

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,7 @@ inline void must(const Status& status) {
   if (!status) ADD_FAILURE() << status.error().what;
 }
 
-// Two states are the same when all of this is.
-inline std::string text_of(const State& state) { return dump_json(to_json(state)); }
+std::string text_of(const State& state);  // two states are the same when all of this is
 
 inline NoteAdded note(const std::string& text) { return NoteAdded{text, "person"}; }
 

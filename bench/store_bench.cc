@@ -196,7 +196,7 @@ void AppendDurable(benchmark::State& state) {
   Log log = must(Log::create(folder.path() / "bench", "bench"));
   const NoteAdded note{std::string(static_cast<size_t>(state.range(0)), 'x'), "person"};
   std::vector<double> ms;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const int64_t start = monotonic_ns();
     must(log.append(note));
     ms.push_back(static_cast<double>(monotonic_ns() - start) / 1e6);
@@ -211,7 +211,7 @@ BENCHMARK(AppendDurable)->Arg(100)->Arg(2000)->Arg(15000)->Unit(benchmark::kMill
 void FoldWithoutSnapshot(benchmark::State& state) {
   const fs::path& folder = long_log();
   int64_t events = 0;
-  for (auto _ : state) events = must(must(Reader::open(folder)).fold(false)).events;
+  while (state.KeepRunning()) events = must(must(Reader::open(folder)).fold(false)).events;
   state.SetItemsProcessed(state.iterations() * events);
   state.counters["peak_mb"] =
       static_cast<double>(peak_growth([&] { must(must(Reader::open(folder)).fold(false)); })) / 1e6;
@@ -223,7 +223,7 @@ BENCHMARK(FoldWithoutSnapshot)->Unit(benchmark::kSecond)->Iterations(1);
 void OpenWithSnapshot(benchmark::State& state) {
   const fs::path& folder = long_log();
   must(must(Log::open(folder)).write_snapshot());
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const Log log = must(Log::open(folder));
     if (!log.report().from_snapshot) std::exit(3);
   }
@@ -240,7 +240,7 @@ BENCHMARK(OpenWithSnapshot)->Unit(benchmark::kSecond)->Iterations(3);
 void ReadWithoutFold(benchmark::State& state) {
   const fs::path& folder = long_log();
   int64_t events = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     must(must(Reader::open(folder)).each(0, [&](const Event&) { return ++events > 0; }));
   }
   state.SetItemsProcessed(events);
@@ -249,7 +249,7 @@ BENCHMARK(ReadWithoutFold)->Unit(benchmark::kSecond)->Iterations(1);
 
 void Verify(benchmark::State& state) {
   const fs::path& folder = long_log();
-  for (auto _ : state) must(verify_run(folder));
+  while (state.KeepRunning()) must(verify_run(folder));
 }
 BENCHMARK(Verify)->Unit(benchmark::kSecond)->Iterations(1);
 

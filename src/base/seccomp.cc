@@ -64,8 +64,18 @@ constexpr int of_new_processes[] = {SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(cl
                                     SCMP_SYS(clone3)};
 constexpr int of_exec[] = {SCMP_SYS(execve), SCMP_SYS(execveat)};
 // Only the worker, which may not fork: what would let it look like another process, outlive its
-// stop or move to a core that is not measured.
-constexpr int of_escape[] = {SCMP_SYS(setsid),
+// stop, move to a core that is not measured, run at a time of its own choice, or leave something
+// behind for its successor (System V objects and message queues outlive a process).
+constexpr int of_escape[] = {SCMP_SYS(socket),
+                             SCMP_SYS(shmget),
+                             SCMP_SYS(shmat),
+                             SCMP_SYS(semget),
+                             SCMP_SYS(msgget),
+                             SCMP_SYS(mq_open),
+                             SCMP_SYS(alarm),
+                             SCMP_SYS(timerfd_create),
+                             SCMP_SYS(inotify_init1),
+                             SCMP_SYS(setsid),
                              SCMP_SYS(setpgid),
                              SCMP_SYS(sched_setaffinity),
                              SCMP_SYS(sched_setscheduler),
@@ -116,8 +126,6 @@ Status apply_seccomp(const Jail& jail) {
   Filter filter;
   filter.refuse(deadly, SCMP_ACT_KILL_PROCESS);
   filter.refuse(refused, no);
-  // Only local sockets: no network even where Landlock is older than ABI 4 (UDP is in no ABI).
-  filter.refuse_if(SCMP_SYS(socket), no, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
   if (!jail.allow_fork) {
     filter.refuse(of_new_processes, no);
     filter.refuse(of_escape, no);
@@ -126,6 +134,8 @@ Status apply_seccomp(const Jail& jail) {
     filter.refuse_if(SCMP_SYS(tgkill), no, SCMP_A0(SCMP_CMP_NE, self));
     filter.refuse_if(SCMP_SYS(tkill), no, SCMP_A0(SCMP_CMP_NE, self));
   } else {
+    // Only local sockets: no network even where Landlock is older than ABI 4 (UDP is in no ABI).
+    filter.refuse_if(SCMP_SYS(socket), no, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
     filter.refuse_if(SCMP_SYS(clone), no,
                      SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER));
   }

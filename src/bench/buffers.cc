@@ -32,8 +32,7 @@ int64_t place(int64_t slot, int64_t alignment, Random& random) {
   return round_up(slot + canary + (alignment > 64 ? 0 : shift), alignment);
 }
 
-// The pattern's word at a position. Random access, so that any part can be
-// checked alone.
+// The pattern's word at a position. Random access, so that any part can be checked alone.
 uint64_t pattern_word(uint64_t seed, uint64_t index) {
   uint64_t z = seed + index * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -113,8 +112,7 @@ struct Buffer {
   std::string name;
 };
 
-// Offset of the first byte in [begin, end) that differs from the pattern, or
-// -1.
+// Offset of the first byte in [begin, end) that differs from the pattern, or -1.
 int64_t first_difference(const Arena& arena, int64_t begin, int64_t end, uint64_t seed) {
   for (int64_t at = begin; at < end; ++at) {
     const uint64_t word = pattern_word(seed, static_cast<uint64_t>(at) / 8);

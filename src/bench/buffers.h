@@ -1,7 +1,6 @@
-// The judge's memory: one arena of inputs that every worker sees read-only, one
-// arena of outputs and workspace for each worker. Addresses inside an arena
-// change with every window; canaries surround every output; what a worker may
-// write is full of random bits before each window.
+// The judge's memory: one arena of inputs that every worker sees read-only, one arena of outputs
+// and workspace for each worker. Addresses inside an arena change with every window; canaries
+// surround every output; what a worker may write is full of random bits before each window.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,7 @@ namespace marathon {
 
 class Arena {
  public:
-  // A memfd of `bytes`, mapped read-write here. `sealed`: nobody can map it
-  // writable from now on.
+  // A memfd of `bytes`, mapped read-write here. `sealed`: nobody can map it writable from now on.
   static Result<Arena> make(const char* name, int64_t bytes, bool sealed);
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&&) = delete;
@@ -51,16 +49,15 @@ struct Layout {
   int64_t input_end = 0, output_end = 0;      // used bytes of the arenas
 };
 
-// Bytes that `sets` sets need in the input and in the output arena, slack and
-// canaries included.
+// Bytes that `sets` sets need in the input and in the output arena, slack and canaries included.
 int64_t input_arena_bytes(const ShapeSizes& sizes, int64_t sets);
 int64_t output_arena_bytes(const ShapeSizes& sizes, int64_t sets);
 
 // Random offsets, 64-byte aligned (workspaces 4096).
 Layout draw_layout(const ShapeSizes& sizes, int32_t sets, Random& random);
 
-// Fills [0, bytes) with a pattern that `seed` determines; finds the first byte
-// outside of the buffers that is not the pattern any more.
+// Fills [0, bytes) with a pattern that `seed` determines; finds the first byte outside of the
+// buffers that is not the pattern any more.
 void poison(const Arena& arena, int64_t bytes, uint64_t seed);
 std::string broken_canary(const Arena& arena, const Layout& layout, const ShapeSizes& sizes,
                           uint64_t seed, const std::vector<std::string>& tensor_names);

@@ -16,10 +16,10 @@ constexpr int32_t draws = 2;             // independent inputs a shape
 constexpr double window_aim_s = 0.0012;  // a window this long makes the clocks' steps small
 constexpr double short_call_s = 50e-6;   // shorter ones get a window before that warms up
 constexpr double oracle_limit_s = 2.0;   // at one listed shape, over all its problems
-constexpr int64_t arena_limit = 512 << 20;
+constexpr double long_call_s = 300e-6;
+constexpr int64_t arena_limit = 512 << 20, answers_limit = 512 << 20, window_bytes = 64 << 20;
 
-// Two problems and their answers, bounds from the emulation, the widest over
-// both.
+// Two problems and their answers, bounds from the emulation, the widest over both.
 struct Drawn {
   std::vector<Solved> problems;
   std::map<size_t, double> emulation;  // worst block of the honest emulation, by output
@@ -102,16 +102,30 @@ bool same_bits(const std::vector<Values>& a, const std::vector<Values>& b) {
   return true;
 }
 
-// How many calls a window gets and how many rounds a restart, from what one
-// call and one oracle cost.
+// Problems at one shape that time and memory allow.
+int64_t affordable_problems(const ShapePlan& plan) {
+  int64_t answer_bytes = 1;
+  for (size_t i = 0; i < plan.sizes.is_output.size(); ++i) {
+    // At least two bytes an element in the tensor, eight in the oracle's answer.
+    if (plan.sizes.is_output[i]) answer_bytes += 4 * plan.sizes.tensor_bytes[i];
+  }
+  const int64_t by_time = static_cast<int64_t>(oracle_limit_s / std::max(plan.oracle_s, 1e-6));
+  return std::min(by_time, answers_limit / answer_bytes);
+}
+
+// How many calls a window gets and how many rounds a restart, from what one call and one oracle
+// cost.
 void plan_windows(const Session& session, ShapePlan& plan, double fastest_call_s) {
   const MeasurePlan& measure = session.task.measure;
   const int64_t wanted = static_cast<int64_t>(window_aim_s / std::max(fastest_call_s, 1e-7)) + 1;
   int64_t sets = std::clamp<int64_t>(std::max(wanted, measure.buffer_sets), 2, max_sets);
+  // A call on large data is long enough alone, and drawing its inputs takes longer.
+  const int64_t touched = static_cast<int64_t>(plan.touched_bytes()) + 1;
+  if (fastest_call_s > long_call_s) sets = std::clamp<int64_t>(window_bytes / touched, 1, sets);
   const int64_t one = std::max(input_arena_bytes(plan.sizes, 1), output_arena_bytes(plan.sizes, 1));
   sets = std::min(sets, std::max<int64_t>(1, arena_limit / one));
-  const int64_t affordable = static_cast<int64_t>(oracle_limit_s / std::max(plan.oracle_s, 1e-6));
   plan.rounds = measure.rounds;
+  const int64_t affordable = affordable_problems(plan);
   if (sets * (plan.rounds + 1) > affordable) sets = std::min<int64_t>(sets, 2);
   if (sets * (plan.rounds + 1) > affordable) plan.rounds = std::min<int64_t>(plan.rounds, 3);
   plan.sets = static_cast<int32_t>(sets);
@@ -169,8 +183,8 @@ class Checker {
     all_.failed_set = std::string(to_string(plan.shape->set));
   }
 
-  // The same inputs at other addresses must give the same bits: a difference is
-  // a race or a read of memory that nobody wrote.
+  // The same inputs at other addresses must give the same bits: a difference is a race or a read of
+  // memory that nobody wrote.
   std::optional<ShapeFailure> repeat(const ShapePlan& plan, const Window& window,
                                      const Run& first) {
     const std::vector<Values> before = outputs_of(session_, plan, first, worker_);

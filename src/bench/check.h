@@ -1,5 +1,4 @@
-// Correctness at every shape: fresh inputs, the fp64 oracle, bounds from the
-// honest emulation.
+// Correctness at every shape: fresh inputs, the fp64 oracle, bounds from the honest emulation.
 #pragma once
 
 #include <optional>
@@ -18,9 +17,9 @@ struct CheckResult {
                                  // shape; empty: nothing
 };
 
-// Sets the plans' bounds, and for listed shapes how they will be measured. The
-// baseline is run at the listed shapes beside it, for its errors and its time;
-// whatever it does is not the candidate's failure. Empty: no baseline.
+// Sets the plans' bounds, and for listed shapes how they will be measured. The baseline is run at
+// the listed shapes beside it, for its errors and its time; whatever it does is not the candidate's
+// failure. Empty: no baseline.
 Result<CheckResult> check_candidate(Session& session, const std::filesystem::path& library,
                                     const std::filesystem::path& baseline);
 

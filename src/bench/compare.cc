@@ -33,9 +33,8 @@ struct Sums {
 
 constexpr int64_t lanes = 8;
 
-// Eight sums side by side, so that the compiler may use vectors without
-// reordering a sum: this loop reads every element of every timed output. False
-// when something in the row is not finite.
+// Eight sums side by side, so that the compiler may use vectors without reordering a sum: this loop
+// reads every element of every timed output. False when something in the row is not finite.
 __attribute__((optimize("O3"))) bool add_finite(const double* output, const double* oracle,
                                                 int64_t count, Sums& sums) {
   double error[lanes] = {}, truth[lanes] = {}, worst[lanes] = {};
@@ -56,8 +55,7 @@ __attribute__((optimize("O3"))) bool add_finite(const double* output, const doub
   }
   for (int64_t lane = 0; lane < lanes; ++lane) sums.add({error[lane], truth[lane], worst[lane], 0});
   sums.count += count;
-  // A NaN or Inf anywhere makes one of the two sums so; a square that overflows
-  // lands here too.
+  // A NaN or Inf anywhere makes one of the two sums so; a square that overflows lands here too.
   return std::isfinite(sums.error) && std::isfinite(sums.truth);
 }
 
@@ -79,8 +77,8 @@ bool same_kind(double a, double b) {
   return std::isfinite(a);
 }
 
-// Zero truth with zero error is right; zero truth with any error is infinitely
-// wrong. So is what cannot be told, because squares overflowed on both sides.
+// Zero truth with zero error is right; zero truth with any error is infinitely wrong. So is what
+// cannot be told, because squares overflowed on both sides.
 double ratio(double error, double scale) {
   if (error == 0) return 0;
   const double value = error / scale;
@@ -215,8 +213,7 @@ ErrorBound bound_of(const Tolerance& tolerance, const std::string& output,
   const auto one = [&](double honest, double minimum, double limit) {
     return std::min(limit, std::max(tolerance.factor * honest, minimum));
   };
-  // A row is a small sample and one element a smaller one: their minimum and
-  // cap are wider.
+  // A row is a small sample and one element a smaller one: their minimum and cap are wider.
   const double factor = tolerance.worst_element_factor;
   return {one(emulation.block, tolerance.minimum, cap),
           one(emulation.row, 4 * tolerance.minimum, 4 * cap),

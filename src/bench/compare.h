@@ -1,22 +1,18 @@
-// Is an output right? Errors are relative and local: a pooled figure hides one
-// zeroed row.
+// Is an output right? Errors are relative and local: a pooled figure hides one zeroed row.
 //
-// The last axis of an output is cut into rows of at most 128 elements. A row is
-// named by its place in the grid of the other axes and the cut. For each axis
-// of that grid with 16 places or more, a slice is all rows that differ in this
-// axis only (a head's tokens, a matrix' rows), and a block is 64 rows of a
-// slice in a row. Where no axis is that long, all rows together are one slice.
-// With e = output - oracle and RMS over the elements of a piece:
+// The last axis of an output is cut into rows of at most 128 elements. A row is named by its place
+// in the grid of the other axes and the cut. For each axis of that grid with 16 places or more, a
+// slice is all rows that differ in this axis only (a head's tokens, a matrix' rows), and a block is
+// 64 rows of a slice in a row. Where no axis is that long, all rows together are one slice. With
+// e = output - oracle and RMS over the elements of a piece:
 //
-//   block error   = RMS(e, block) / max(RMS(oracle, block), 0.1 RMS(oracle,
-//   slice)) row error     = RMS(e, row)   / max(RMS(oracle, row), 0.1
-//   RMS(oracle, block),
+//   block error   = RMS(e, block) / max(RMS(oracle, block), 0.1 RMS(oracle, slice))
+//   row error     = RMS(e, row)   / max(RMS(oracle, row), 0.1 RMS(oracle, block),
 //                                       0.01 RMS(oracle, slice))
 //   worst element = max |e| in the block / the block's denominator
 //
-// The figure of an output is its worst block, row and element over all axes.
-// Before that, NaN and Inf must stand where the oracle has them, and nowhere
-// else.
+// The figure of an output is its worst block, row and element over all axes. Before that, NaN and
+// Inf must stand where the oracle has them, and nowhere else.
 #pragma once
 
 #include <span>
@@ -39,8 +35,7 @@ struct ErrorFigures {
 ErrorFigures errors_of(std::span<const double> output, std::span<const double> oracle,
                        const std::vector<int64_t>& extents);
 
-// What an output may err: from the emulation on the same inputs, and the task's
-// caps.
+// What an output may err: from the emulation on the same inputs, and the task's caps.
 struct ErrorBound {
   double block = 0, row = 0, element = 0;
 };
@@ -52,8 +47,7 @@ ErrorBound wider(const ErrorBound& a, const ErrorBound& b);
 std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound, const Tensor& output,
                          const std::vector<int64_t>& extents);
 
-// "B 0, T 64–127, H 3": the elements from `first` to `last`, by the names of
-// the axes.
+// "B 0, T 64–127, H 3": the elements from `first` to `last`, by the names of the axes.
 std::string place_in_words(const Tensor& output, const std::vector<int64_t>& extents, int64_t first,
                            int64_t last);
 

@@ -16,8 +16,8 @@ namespace marathon {
 Result<Fd> lock_core(int core, double limit_s) {
   const std::string path = fmt::format("/tmp/marathon-core-{}.lock", core);
   constexpr int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
-  // Without O_CREAT first: in a sticky folder a file of another user may be
-  // opened, but not with that flag (fs.protected_regular).
+  // Without O_CREAT first: in a sticky folder a file of another user may be opened, but not with
+  // that flag (fs.protected_regular).
   Fd fd(::open(path.c_str(), flags));
   if (!fd) fd = Fd(::open(path.c_str(), flags | O_CREAT, 0644));
   if (!fd) return fail_errno("the lock of core " + std::to_string(core) + " (" + path + ")", errno);

@@ -5,9 +5,8 @@
 
 namespace marathon {
 
-// flock on /tmp/marathon-core-N.lock, which any user may open for reading: that
-// is enough to lock it. The lock ends with the process, however it ends. Waits
-// up to `limit_s`, saying so once.
+// flock on /tmp/marathon-core-N.lock, which any user may open for reading: that is enough to lock
+// it. The lock ends with the process, however it ends. Waits up to `limit_s`, saying so once.
 Result<Fd> lock_core(int core, double limit_s);
 
 }  // namespace marathon

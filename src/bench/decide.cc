@@ -6,10 +6,9 @@ namespace marathon {
 
 namespace {
 
-// Time of half the calls, doubled, over the time of all. Far from 1 means that
-// work is done outside of the calls, or that one call works for others. Wide,
-// because one disturbed window must not accuse anybody, and a window's constant
-// part (cold code) is real.
+// Time of half the calls, doubled, over the time of all. Far from 1 means that work is done outside
+// of the calls, or that one call works for others. Wide, because one disturbed window must not
+// accuse anybody, and a window's constant part (cold code) is real.
 constexpr double least_slope = 0.6, most_slope = 1.6;
 constexpr double suspicious_share = 0.5;  // of an arm's windows
 

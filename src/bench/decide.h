@@ -8,14 +8,13 @@
 
 namespace marathon {
 
-// faster: the whole interval above 1 + noise. slower: below 1 - noise. same:
-// neither.
+// faster: the whole interval above 1 + noise. slower: below 1 - noise. same: neither.
 VerdictKind kind_of_gain(const Interval& gain, double noise);
 std::string gain_in_words(const Interval& gain, double noise, const std::string& than,
                           bool decided_early);
 
-// Why a measurement cannot be taken at its word: a failure in a timed window,
-// clocks that disagree, work where nobody measures. No kind: nothing of that.
+// Why a measurement cannot be taken at its word: a failure in a timed window, clocks that disagree,
+// work where nobody measures. No kind: nothing of that.
 struct Judgement {
   std::optional<VerdictKind> kind;
   std::string reason;

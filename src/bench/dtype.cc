@@ -6,16 +6,6 @@
 
 namespace marathon {
 
-float bf16_to_float(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-uint16_t float_to_bf16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);  // stays a NaN when cut
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
 float fp16_to_float(uint16_t bits) {
   const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
   const float sign = bits & 0x8000 ? -1.0f : 1.0f;
@@ -95,8 +85,7 @@ Values convert(int64_t count, const Read& read) {
 }
 }  // namespace
 
-// One loop a type: the switch must not stand inside, since a window holds
-// millions of elements.
+// One loop a type: the switch must not stand inside, since a window holds millions of elements.
 Values to_doubles(DType dtype, const char* bytes, int64_t count) {
   switch (dtype) {
     case DType::fp32:

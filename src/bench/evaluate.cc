@@ -18,8 +18,8 @@ namespace marathon {
 
 namespace {
 
-// How far below certain a loss must be after one restart, and after more: one
-// process says nothing about the spread between processes.
+// How far below certain a loss must be after one restart, and after more: one process says nothing
+// about the spread between processes.
 constexpr double race_margin_first = 0.03, race_margin = 0.01;
 constexpr double core_wait_s = 600;
 
@@ -133,15 +133,13 @@ class Evaluation {
     return {};
   }
 
-  // Near the noise a loss may be chance as well as a gain; a clear one is not
-  // measured twice.
+  // Near the noise a loss may be chance as well as a gain; a clear one is not measured twice.
   bool is_a_close_loss(const Verdict& verdict) const {
     return verdict.kind == VerdictKind::slower && !request_.quick && !verdict.decided_early &&
            verdict.gain.high > 1 - noise_ - race_margin;
   }
 
-  // The winner's curse: what won is measured again, with other inputs in other
-  // processes.
+  // The winner's curse: what won is measured again, with other inputs in other processes.
   Status confirm(Verdict& verdict) {
     MeasureOptions options = plan();
     options.race = false;

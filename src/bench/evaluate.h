@@ -9,8 +9,7 @@ namespace marathon {
 
 Result<Verdict> evaluate_candidate(const BenchRequest& request, const Task& task);
 
-// A/A: the baseline as candidate and as incumbent through the whole protocol.
-// The gain's interval.
+// A/A: the baseline as candidate and as incumbent through the whole protocol. The gain's interval.
 struct NoiseFigures {
   Interval ratio;
   double noise = 0;  // half width, at least 0.1 %
@@ -18,8 +17,8 @@ struct NoiseFigures {
 };
 Result<NoiseFigures> measure_noise_figures(const BenchRequest& request, const Task& task);
 
-// Runs the candidate `calls` times at one listed shape, without a clock: to see
-// that it works, or under a profiler that follows children.
+// Runs the candidate `calls` times at one listed shape, without a clock: to see that it works, or
+// under a profiler that follows children.
 Status run_once(const BenchRequest& request, const Task& task);
 
 inline constexpr double least_noise = 0.001;

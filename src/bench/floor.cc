@@ -21,8 +21,8 @@ double bytes_from_memory(const ShapePlan& plan) {
   return inputs + std::max(0.0, outputs - static_cast<double>(last_level_cache_bytes()));
 }
 
-// Dot products of 16-bit numbers do more than one fp32 multiply-add in a lane:
-// 2 with AVX-512 BF16 or VNNI, 16 and more in AMX tiles.
+// Dot products of 16-bit numbers do more than one fp32 multiply-add in a lane: 2 with AVX-512 BF16
+// or VNNI, 16 and more in AMX tiles.
 double low_precision_gain(const Task& task) {
   const bool sixteen_bits =
       std::any_of(task.tensors.begin(), task.tensors.end(), [](const Tensor& tensor) {
@@ -60,8 +60,8 @@ Result<FloorTimes> floor_of(const Task& task, const ShapePlan& plan, const Peaks
   const double memory_us = bytes / bandwidth * 1e-3;
   times.floor_us = std::max(arithmetic_us, memory_us);
   times.by_memory = memory_us > arithmetic_us;
-  // The fastest that any cache could do: where data stand is the machine's
-  // affair, and a virtual machine may have more last-level cache than it says.
+  // The fastest that any cache could do: where data stand is the machine's affair, and a virtual
+  // machine may have more last-level cache than it says.
   const double fastest = cache == CacheState::cold ? peaks.l3_gbytes_s : peaks.l1_gbytes_s;
   const double least_memory_us =
       fastest > 0 ? bytes / std::max(fastest, peaks.memory_gbytes_s) * 1e-3 : 0;

@@ -1,5 +1,4 @@
-// The physical limit of a shape, from its work and the machine's measured
-// peaks.
+// The physical limit of a shape, from its work and the machine's measured peaks.
 #pragma once
 
 #include "bench/session.h"
@@ -12,10 +11,9 @@ struct FloorTimes {
   bool by_memory = false;
 };
 
-// Warm: the bandwidth of the cache level that holds a whole window, since a
-// window's data were written just before it and a kernel whose data fit in a
-// cache is not bound by memory. Cold: that of memory for the inputs, and for
-// outputs only as far as they exceed the last level of cache.
+// Warm: the bandwidth of the cache level that holds a whole window, since a window's data were
+// written just before it and a kernel whose data fit in a cache is not bound by memory. Cold: that
+// of memory for the inputs, and for outputs only as far as they exceed the last level of cache.
 Result<FloorTimes> floor_of(const Task& task, const ShapePlan& plan, const Peaks& peaks,
                             CacheState cache);
 

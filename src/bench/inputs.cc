@@ -15,8 +15,7 @@ constexpr int bin_bits = 10, bins = 1 << bin_bits;
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-// By bisection: 1,023 of them, once a tensor and shape, and nothing to get
-// wrong.
+// By bisection: 1,023 of them, once a tensor and shape, and nothing to get wrong.
 double normal_quantile(double p) {
   double low = -6, high = 6;
   for (int i = 0; i < 52; ++i) {

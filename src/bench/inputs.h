@@ -1,5 +1,4 @@
-// Fresh inputs, fast: every element of every call is drawn anew, about 1.5 ns
-// each.
+// Fresh inputs, fast: every element of every call is drawn anew, about 1.5 ns each.
 #pragma once
 
 #include <vector>
@@ -8,10 +7,9 @@
 
 namespace marathon {
 
-// Numbers of one stream by a counter (splitmix64, Steele et al. 2014): the i-th
-// number is a mix of seed + i · golden ratio. Inlined and without a chain from
-// one number to the next, which base's Random has; inputs are the one place
-// where that counts.
+// Numbers of one stream by a counter (splitmix64, Steele et al. 2014): the i-th number is a mix of
+// seed + i · golden ratio. Inlined and without a chain from one number to the next, which base's
+// Random has; inputs are the one place where that counts.
 class CounterRandom {
  public:
   explicit CounterRandom(uint64_t seed) : state_(seed) {}
@@ -32,8 +30,7 @@ class Sampler {
  public:
   static Result<Sampler> make(const Task& task, const Tensor& tensor, const Shape& shape);
 
-  // Writes elements() values of the tensor's dtype. The same seed gives the
-  // same bytes.
+  // Writes elements() values of the tensor's dtype. The same seed gives the same bytes.
   void fill(char* bytes, uint64_t seed) const;
   int64_t elements() const { return rows_ * row_; }
 
@@ -46,8 +43,8 @@ class Sampler {
   DType dtype_ = DType::fp32;
   double norm_ = 0;
   int64_t rows_ = 0, row_ = 1;
-  // Quantiles at i / bins: a draw is a bin and a place inside of it. The two
-  // outer bins of a normal are its tails, drawn exactly.
+  // Quantiles at i / bins: a draw is a bin and a place inside of it. The two outer bins of a normal
+  // are its tails, drawn exactly.
   std::vector<double> edges_;
 };
 

@@ -1,6 +1,5 @@
-// marathon-judge: the trusted half. Owns inputs, outputs, oracle and clock;
-// reads one request file and writes one result file. Standard output carries
-// progress lines and nothing else.
+// marathon-judge: the trusted half. Owns inputs, outputs, oracle and clock; reads one request file
+// and writes one result file. Standard output carries progress lines and nothing else.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -91,8 +90,7 @@ int main(int argc, char** argv) {
   // Buffers of megabytes come and go with every window: keep their pages.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  // Workers inherit it. Where that is not allowed, more windows are disturbed
-  // and thrown away.
+  // Workers inherit it. Where that is not allowed, more windows are disturbed and thrown away.
   (void)::setpriority(PRIO_PROCESS, 0, measuring_nice);
   const Status adopted = become_subreaper();
   const Status judged = adopted ? judge(argv[2], argv[4]) : adopted;

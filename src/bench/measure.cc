@@ -15,8 +15,7 @@ namespace {
 constexpr int empty_windows = 9;
 // Wall above CPU: something else ran.
 constexpr double disturbed_share = 0.03, disturbed_ns = 30'000;
-// CPU above wall: more than one thread, or work before the question or after
-// the answer.
+// CPU above wall: more than one thread, or work before the question or after the answer.
 constexpr double overworked_share = 0.05, overworked_ns = 100'000;
 constexpr int64_t attempts_a_round = 3;
 constexpr int32_t first_window_sets = 2, other_cache_windows = 2;
@@ -161,13 +160,11 @@ class Measurer {
     for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[session_.random.below(i)]);
   }
 
-  // Rounds until enough were quiet. Every order of the arms comes before one
-  // comes again.
+  // Rounds until enough were quiet. Every order of the arms comes before one comes again.
   Result<bool> run_shape(std::vector<Runner>& runners, size_t shape, int64_t rounds) {
     const ShapePlan& plan = *result_.shapes[shape];
     loud_.assign(arm_count, {});
-    // The first window of a process meets cold code and unmapped pages:
-    // checked, not counted.
+    // The first window of a process meets cold code and unmapped pages: checked, not counted.
     const Window first = TRY(banks_[shape].take(std::min(plan.sets, first_window_sets)));
     for (Runner& runner : runners) {
       Net net;
@@ -196,8 +193,7 @@ class Measurer {
     bool disturbed = false;
     for (const size_t i : order) {
       Net net;
-      // The window's inputs are not yet in the worker's arena while it warms
-      // up.
+      // The window's inputs are not yet in the worker's arena while it warms up.
       if (before && !run_one(runners[i], plan, *before, decides_, net)) return false;
       if (!run_one(runners[i], plan, window, decides_, net)) return false;
       count(runners[i].arm, shape, net);
@@ -246,8 +242,7 @@ class Measurer {
     if (others && has_enough(Arm::candidate, shape)) return true;
     const size_t candidate = static_cast<size_t>(Arm::candidate);
     const size_t baseline = static_cast<size_t>(Arm::baseline);
-    // Nothing disturbs the others: the candidate itself gives up its core, and
-    // has to pay for it.
+    // Nothing disturbs the others: the candidate itself gives up its core, and has to pay for it.
     if (others && loud_[baseline].size() * 2 < result_.samples[baseline].back()[shape].size()) {
       result_.samples[candidate].back()[shape] = loud_[candidate];
       result_.sleeps = true;
@@ -261,8 +256,7 @@ class Measurer {
     return false;
   }
 
-  // Half of the calls must take half of the time; and the figure of the other
-  // cache state.
+  // Half of the calls must take half of the time; and the figure of the other cache state.
   Result<bool> run_extras(Runner& runner, size_t shape) {
     const ShapePlan& plan = *result_.shapes[shape];
     Net net;

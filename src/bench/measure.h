@@ -1,14 +1,12 @@
-// Timing: candidate, incumbent and baseline in balanced random order, over
-// restarts of their processes, by two clocks that the candidate cannot reach.
+// Timing: candidate, incumbent and baseline in balanced random order, over restarts of their
+// processes, by two clocks that the candidate cannot reach.
 //
-// A window is one call on each of `sets` buffer sets. Its time is the judge's
-// wall clock from asking to answer. The second clock is the kernel's account of
-// the worker's CPU time from one standstill to the next, asking and answering
-// included. From both goes what an empty window of the same worker takes. Then
-// they must agree: more wall than CPU means that something else ran (the window
-// is thrown away); more CPU than wall that more than one thread worked, or that
-// the candidate's code ran before the question or after the answer
-// (suspicious).
+// A window is one call on each of `sets` buffer sets. Its time is the judge's wall clock from
+// asking to answer. The second clock is the kernel's account of the worker's CPU time from one
+// standstill to the next, asking and answering included. From both goes what an empty window of the
+// same worker takes. Then they must agree: more wall than CPU means that something else ran (the
+// window is thrown away); more CPU than wall that more than one thread worked, or that the
+// candidate's code ran before the question or after the answer (suspicious).
 #pragma once
 
 #include <functional>
@@ -47,8 +45,7 @@ struct Measurement {
 
   int64_t windows() const;
   int64_t discarded() const;
-  // Ratio numerator / denominator over all listed shapes, or over one (index ≥
-  // 0).
+  // Ratio numerator / denominator over all listed shapes, or over one (index ≥ 0).
   Interval ratio(Arm numerator, Arm denominator, Random& random, int shape = -1) const;
   std::vector<double> all_samples(Arm arm, size_t shape) const;
 };
@@ -57,8 +54,8 @@ struct MeasureOptions {
   int64_t restarts = 5;
   bool race = false;   // the first restart is half as long: enough to see a clear loss
   bool extras = true;  // slope and the other cache state, in the last restart
-  // Called after each restart but the last with what is known; true: the rest
-  // cannot change the verdict.
+  // Called after each restart but the last with what is known; true: the rest cannot change the
+  // verdict.
   std::function<bool(const Measurement&)> enough;
 };
 

@@ -33,8 +33,8 @@ std::optional<Axis> axis_named(const Tensor& tensor, const std::vector<int64_t>&
   return std::nullopt;
 }
 
-// What a sequence runs over: the longest axis of an output but its last (of a
-// vector: its only one), as the task writes it.
+// What a sequence runs over: the longest axis of an output but its last (of a vector: its only
+// one), as the task writes it.
 std::string sequence_axis(const Task& task, const ShapePlan& plan) {
   std::string name;
   int64_t longest = 0;
@@ -144,8 +144,8 @@ class MutantRun {
     return problem;
   }
 
-  // The truth in the first half of the sequence, what never saw it in the
-  // second. An output without that axis (a last state) is all second half.
+  // The truth in the first half of the sequence, what never saw it in the second. An output without
+  // that axis (a last state) is all second half.
   Values spliced(const ShapePlan& plan, size_t tensor, const Window& window,
                  const Problem& forgetful) const {
     const std::optional<Axis> axis = axis_named(session_.task.tensors[tensor], plan.extents[tensor],
@@ -159,8 +159,8 @@ class MutantRun {
     return result;
   }
 
-  // Each output is spoilt alone, and each must be refused: one whose spoiling
-  // passes is a blind spot of the checker.
+  // Each output is spoilt alone, and each must be refused: one whose spoiling passes is a blind
+  // spot of the checker.
   void try_mutant(const Mutant& mutant, const ShapePlan& plan, size_t tensor,
                   const Values& expected, const Material& material, MutantOutcome& outcome) {
     const Tensor& output = session_.task.tensors[tensor];
@@ -179,9 +179,8 @@ class MutantRun {
         fmt::format("output {} passed with an error of {:.2e}", output.name, figures.block);
   }
 
-  // Two rows that are equal in truth may be exchanged; forgetting is right
-  // where nothing is carried. What errs no more than twice the honest solution
-  // is no mutant.
+  // Two rows that are equal in truth may be exchanged; forgetting is right where nothing is
+  // carried. What errs no more than twice the honest solution is no mutant.
   static bool is_as_right(const ErrorFigures& mutant, const ErrorFigures& honest) {
     return mutant.not_finite.empty() && mutant.block <= 2 * honest.block &&
            mutant.row <= 2 * honest.row && mutant.element <= 2 * honest.element;

@@ -1,6 +1,6 @@
-// Tests a task's own checker: outputs of the honest start, spoilt in ways that
-// a cheat would, must be refused at every listed shape. A mutant that equals
-// the truth by construction is not applicable.
+// Tests a task's own checker: outputs of the honest start, spoilt in ways that a cheat would, must
+// be refused at every listed shape. A mutant that equals the truth by construction is not
+// applicable.
 #pragma once
 
 #include <string>
@@ -17,8 +17,7 @@ struct MutantOutcome {
   bool refused = false, applicable = true;
 };
 
-// `request.candidate` is the starting solution. Error when that itself does not
-// pass.
+// `request.candidate` is the starting solution. Error when that itself does not pass.
 Result<std::vector<MutantOutcome>> run_mutants(const BenchRequest& request, const Task& task);
 
 }  // namespace marathon

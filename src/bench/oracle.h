@@ -1,6 +1,5 @@
-// The reference and the honest emulation: the task's oracle.cc, compiled with
-// real = double and float. Both are trusted, and pure functions: they are
-// called from several threads at once.
+// The reference and the honest emulation: the task's oracle.cc, compiled with real = double and
+// float. Both are trusted, and pure functions: they are called from several threads at once.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +25,7 @@ class Oracle {
   Oracle& operator=(Oracle&&) = delete;
   ~Oracle();
 
-  // Fills the outputs from the inputs. Error when the oracle refuses the shape:
-  // the task is wrong.
+  // Fills the outputs from the inputs. Error when the oracle refuses the shape: the task is wrong.
   Status run(const Task& task, Problem& problem) const;
 
  private:

@@ -13,9 +13,8 @@ namespace marathon {
 
 namespace {
 
-// Twelve independent chains hide the latency of a multiply-add (4 cycles, two a
-// cycle, and spare) and fit the registers of every instruction set, one vector
-// each.
+// Twelve independent chains hide the latency of a multiply-add (4 cycles, two a cycle, and spare)
+// and fit the registers of every instruction set, one vector each.
 constexpr int64_t chains = 12;
 #define EACH_CHAIN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define DECLARE(i)  \
@@ -53,8 +52,7 @@ template <class Vector>
   return total[0] + total[1];
 }
 
-// One copy for each width of vectors; target_clones was refused: its "arch="
-// names leave out AMD.
+// One copy for each width of vectors; target_clones was refused: its "arch=" names leave out AMD.
 struct Probe {
   int64_t width;  // floats a vector
   float (*multiply)(int64_t rounds);
@@ -103,8 +101,7 @@ double seconds_of(const std::function<void(int64_t)>& work, int64_t amount) {
   return thread_seconds() - start;
 }
 
-// Seconds for one unit of work, from a pair that agrees with itself; the
-// fastest of several.
+// Seconds for one unit of work, from a pair that agrees with itself; the fastest of several.
 Result<double> unit_seconds(const std::function<void(int64_t)>& work, int64_t amount) {
   while (seconds_of(work, amount) < 0.004) amount *= 2;
   double best = 0;
@@ -171,8 +168,7 @@ Result<Peaks> measure_peaks() {
   return peaks;
 }
 
-// Half of a level: the rest is needed by everything else, and a copy of a level
-// below may count.
+// Half of a level: the rest is needed by everything else, and a copy of a level below may count.
 double bandwidth_for(const Peaks& peaks, int64_t bytes) {
   if (bytes <= cache_bytes(2) / 2 && peaks.l2_gbytes_s > 0) return peaks.l2_gbytes_s;
   if (bytes <= last_level_cache_bytes() / 2 && peaks.l3_gbytes_s > 0) return peaks.l3_gbytes_s;

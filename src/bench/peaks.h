@@ -1,6 +1,5 @@
-// What one core of this machine can do at most, by probes that check
-// themselves: twice the work must take twice the time, or the probe is
-// repeated.
+// What one core of this machine can do at most, by probes that check themselves: twice the work
+// must take twice the time, or the probe is repeated.
 #pragma once
 
 #include "base/result.h"
@@ -14,8 +13,7 @@ Result<Peaks> measure_peaks();
 // Bandwidth of the cache level that holds `bytes`, or of memory.
 double bandwidth_for(const Peaks& peaks, int64_t bytes);
 
-// Size of the last level of cache in bytes, from sysfs; 32 MiB when it does not
-// say.
+// Size of the last level of cache in bytes, from sysfs; 32 MiB when it does not say.
 int64_t last_level_cache_bytes();
 int64_t cache_bytes(int level);
 

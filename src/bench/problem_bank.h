@@ -1,10 +1,9 @@
 // Solved problems of the listed shapes, for one measurement.
 //
-// The oracle costs more than the kernels that it checks, so a problem is used
-// once in each restart. That is safe: a restart is a fresh process without a
-// place to keep anything (nothing writable, no sockets, no IPC, fresh arenas),
-// so inside of one process no input is ever seen twice. A second measurement of
-// the same candidate gets a bank of its own.
+// The oracle costs more than the kernels that it checks, so a problem is used once in each restart.
+// That is safe: a restart is a fresh process without a place to keep anything (nothing writable, no
+// sockets, no IPC, fresh arenas), so inside of one process no input is ever seen twice. A second
+// measurement of the same candidate gets a bank of its own.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,8 @@
-// What marathon-judge and marathon-worker say to each other, over one
-// SOCK_SEQPACKET pair.
+// What marathon-judge and marathon-worker say to each other, over one SOCK_SEQPACKET pair.
 //
-// Fixed binary structs: the worker shares its address space with the candidate,
-// so nothing that it says is believed but "jailed", which it says before the
-// candidate's first line of code runs. It says "loaded", "ready" and "done";
-// what it did is read from the outputs and the clocks.
+// Fixed binary structs: the worker shares its address space with the candidate, so nothing that it
+// says is believed but "jailed", which it says before the candidate's first line of code runs. It
+// says "loaded", "ready" and "done"; what it did is read from the outputs and the clocks.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +17,8 @@ inline constexpr int worker_gave_up = 124;
 
 enum class Ask : int32_t { workspace, prepare, go };
 
-// Ask::workspace answers with the bytes that the candidate wants for the dims.
-// Ask::prepare hands over the window's buffers; Ask::go runs one call on each
-// of the first `sets`.
+// Ask::workspace answers with the bytes that the candidate wants for the dims. Ask::prepare hands
+// over the window's buffers; Ask::go runs one call on each of the first `sets`.
 struct WorkerRequest {
   Ask ask = Ask::go;
   int32_t sets = 0;  // 0 with Ask::go: an empty window, the round trip's own cost
@@ -34,8 +31,7 @@ struct WorkerRequest {
   uint8_t is_output[max_tensors] = {};
 };
 
-// The buffers' table travels with Ask::prepare only: copying it would be inside
-// of the window.
+// The buffers' table travels with Ask::prepare only: copying it would be inside of the window.
 inline constexpr int64_t request_bytes(Ask ask) {
   return static_cast<int64_t>(ask == Ask::prepare ? sizeof(WorkerRequest)
                                                   : offsetof(WorkerRequest, tensors));
@@ -49,7 +45,6 @@ struct WorkerReply {
   int64_t value = 0;  // hello_jailed: the SandboxLevel; Ask::workspace: bytes
   int32_t code = 0;   // what marathon_run returned, if not 0
   int32_t failed_set = -1;
-  uint64_t ticks = 0;  // its own time-stamp counter over the calls: kept, never believed
 };
 
 }  // namespace marathon

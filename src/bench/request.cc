@@ -19,8 +19,7 @@ Peaks peaks_from(const Json& json) {
   Peaks peaks{json_double(json, "gflops"), json_double(json, "l1_gbytes_s"),
               json_double(json, "l2_gbytes_s"), json_double(json, "l3_gbytes_s"),
               json_double(json, "memory_gbytes_s")};
-  // One figure alone is that of memory; what the caches can do is then not
-  // known.
+  // One figure alone is that of memory; what the caches can do is then not known.
   if (peaks.memory_gbytes_s <= 0) peaks.memory_gbytes_s = json_double(json, "gbytes_s");
   return peaks;
 }

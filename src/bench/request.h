@@ -12,8 +12,7 @@ namespace marathon {
 
 enum class BenchMode { evaluate, noise, mutants, peaks, run_once };
 
-// Measured peaks of one core: arithmetic, and reading at four sizes of the
-// data.
+// Measured peaks of one core: arithmetic, and reading at four sizes of the data.
 struct Peaks {
   double gflops = 0;  // fp32 multiply-add
   double l1_gbytes_s = 0, l2_gbytes_s = 0, l3_gbytes_s = 0, memory_gbytes_s = 0;

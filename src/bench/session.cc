@@ -131,8 +131,7 @@ std::vector<Values> take_outputs(const ShapePlan& plan, Problem&& problem) {
   return outputs;
 }
 
-// What the emulation computed is stored in the output's dtype, as a candidate's
-// would be.
+// What the emulation computed is stored in the output's dtype, as a candidate's would be.
 void round_outputs(const Task& task, std::vector<Values>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const DType dtype = task.tensors[i].dtype;
@@ -201,8 +200,8 @@ void copy_inputs(const ShapePlan& plan, const Window& window, const Layout& layo
   }
 }
 
-// Reads twice as much as the last level holds. Reading, not writing: lines that
-// have to be written back would be so inside of the window.
+// Reads twice as much as the last level holds. Reading, not writing: lines that have to be written
+// back would be so inside of the window.
 void sweep_caches(std::vector<char>& sweep) {
   if (sweep.empty()) sweep.resize(static_cast<size_t>(2 * last_level_cache_bytes()), 1);
   int64_t sum = 0;
@@ -211,8 +210,7 @@ void sweep_caches(std::vector<char>& sweep) {
   (void)sink;
 }
 
-// A hanging call is found after its own limit, not after the limit times the
-// sets.
+// A hanging call is found after its own limit, not after the limit times the sets.
 double limit_of(const Session& session, const ShapePlan& plan, int32_t sets) {
   const double limit_s = session.task.measure.timeout_s;
   const double expected_s = plan.call_s > 0 ? std::min(20 * plan.call_s, limit_s) : limit_s;

@@ -1,6 +1,5 @@
-// What one evaluation needs everywhere: task, oracles, random numbers, the
-// core, and for each shape its buffers' sizes, samplers and bounds. And one
-// window: the unit of running and of checking.
+// What one evaluation needs everywhere: task, oracles, random numbers, the core, and for each shape
+// its buffers' sizes, samplers and bounds. And one window: the unit of running and of checking.
 #pragma once
 
 #include <map>
@@ -61,8 +60,8 @@ struct Session {
 // Sizes and samplers of every shape; workspaces not yet.
 Result<std::unique_ptr<Session>> make_session(const BenchRequest& request, const Task& task,
                                               uint64_t seed);
-// Each implementation names its workspace, in a worker of its own; the largest
-// is given to all, so that addresses tell nothing.
+// Each implementation names its workspace, in a worker of its own; the largest is given to all, so
+// that addresses tell nothing.
 Result<std::optional<WorkerFailure>> ask_workspaces(Session& session,
                                                     const std::filesystem::path& library);
 
@@ -78,8 +77,7 @@ enum class Keep { inputs, seed };
 Result<Solved> solve(const Session& session, const ShapePlan& plan, uint64_t seed, Keep keep,
                      bool with_emulation);
 
-// Problems with their inputs in memory, ready to be copied to any number of
-// workers.
+// Problems with their inputs in memory, ready to be copied to any number of workers.
 class Window {
  public:
   static Result<Window> make(const ShapePlan& plan, std::span<const Solved* const> problems);
@@ -98,10 +96,9 @@ struct Run {
   WindowTimes times;
 };
 
-// Draws a layout, copies the inputs, poisons the outputs, runs all sets and
-// looks at the canaries. For CacheState::cold the caches are swept before; for
-// warm, copying from the worker's own core has left the data as near to it as
-// they fit.
+// Draws a layout, copies the inputs, poisons the outputs, runs all sets and looks at the canaries.
+// For CacheState::cold the caches are swept before; for warm, copying from the worker's own core
+// has left the data as near to it as they fit.
 std::optional<ShapeFailure> run_window(Session& session, const ShapePlan& plan,
                                        const Window& window, Worker& worker, CacheState cache,
                                        Run& run);
@@ -118,8 +115,8 @@ std::optional<ShapeFailure> check_window(const Session& session, const ShapePlan
                                          const Window& window, const Run& run,
                                          const Worker& worker);
 
-// The shapes that this request looks at: all, or for a quick look the first
-// listed shape and the stress shapes.
+// The shapes that this request looks at: all, or for a quick look the first listed shape and the
+// stress shapes.
 bool is_looked_at(const Session& session, const ShapePlan& plan);
 
 }  // namespace marathon

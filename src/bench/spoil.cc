@@ -68,8 +68,7 @@ Values with_rows_exchanged(const Material& m) {
   return result;
 }
 
-// Indices 0 and 1 of the shortest axis but the last that has two: heads,
-// batches.
+// Indices 0 and 1 of the shortest axis but the last that has two: heads, batches.
 Values with_heads_exchanged(const Material& m) {
   Values result = m.honest;
   size_t step = last_axis(m), best_step = 0;
@@ -106,8 +105,7 @@ Values random_bits(const Material& m) {
   return to_doubles(m.dtype, bytes.data(), static_cast<int64_t>(m.honest.size()));
 }
 
-// Two parts in a thousand, or what is clearly more than the dtype's own
-// rounding.
+// Two parts in a thousand, or what is clearly more than the dtype's own rounding.
 double small_scale(DType dtype) {
   switch (dtype) {
     case DType::bf16:

@@ -30,8 +30,7 @@ struct Mutant {
 
 const std::vector<Mutant>& all_mutants();
 
-// Rounding to a type that the output or every input has already changes nothing
-// that is wrong.
+// Rounding to a type that the output or every input has already changes nothing that is wrong.
 bool is_harmless(const std::string& mutant, const Task& task, DType output);
 
 }  // namespace marathon

@@ -3,17 +3,15 @@
 
 namespace marathon {
 
-// exec --jail FILE -- argv…: enters the jail, then becomes the program. 125:
-// the jail could not be entered; 126: the program cannot be run; 127: there is
-// no such program.
+// exec --jail FILE -- argv…: enters the jail, then becomes the program. 125: the jail could not be
+// entered; 126: the program cannot be run; 127: there is no such program.
 int worker_exec_main(int argc, char** argv);
 
-// serve …: loads one implementation in the jail and runs it when the judge asks
-// (protocol.h).
+// serve …: loads one implementation in the jail and runs it when the judge asks (protocol.h).
 int worker_serve_main(int argc, char** argv);
 
-// profile --lib FILE --task-folder DIR --shape NAME --calls N: runs it alone,
-// for perf and callgrind.
+// profile --lib FILE --task-folder DIR --shape NAME --calls N: runs it alone, for perf and
+// callgrind.
 int worker_profile_main(int argc, char** argv);
 
 }  // namespace marathon

@@ -129,8 +129,7 @@ void Worker::wait_for_load() {
   } else {
     dead_ = stand_still();
   }
-  // Only where the judge has another core: else an endless call would lock it
-  // out.
+  // Only where the judge has another core: else an endless call would lock it out.
   urgent_ = !dead_ && options_.apart && make_urgent(process_.pid());
 }
 
@@ -171,8 +170,7 @@ std::optional<WorkerFailure> Worker::wake() {
   return std::nullopt;
 }
 
-// Bytes of the answer; 0 or less: the worker is gone; no_answer: the deadline
-// has passed.
+// Bytes of the answer; 0 or less: the worker is gone; no_answer: the deadline has passed.
 ssize_t Worker::receive(int64_t deadline_ns, WorkerReply& reply) {
   const int64_t spin_until_ns = options_.apart ? monotonic_ns() + spin_ns : 0;
   while (true) {
@@ -262,12 +260,10 @@ std::optional<WorkerFailure> Worker::run(const std::vector<int64_t>& dims, const
   const int64_t start_ns = monotonic_ns();
   if (std::optional<WorkerFailure> failure = exchange(limit_s, reply)) return failure;
   const int64_t end_ns = monotonic_ns();
-  // Stopped before anything that it wrote is looked at: an early answer gains
-  // nothing.
+  // Stopped before anything that it wrote is looked at: an early answer gains nothing.
   if (std::optional<WorkerFailure> failure = stand_still()) return failure;
   times.wall_ns = end_ns - start_ns;
   times.cpu_ns = cpu_at_rest_ns_ - cpu_rest_ns;
-  times.ticks = reply.ticks;
   if (reply.code != 0) {
     return WorkerFailure{VerdictKind::crashed,
                          fmt::format("marathon_run returned {}: it refused the shape", reply.code)};

@@ -1,5 +1,4 @@
-// The judge's side of one worker: start it, open a window, stop it, believe
-// nothing that it says.
+// The judge's side of one worker: start it, open a window, stop it, believe nothing that it says.
 #pragma once
 
 #include <filesystem>
@@ -33,18 +32,15 @@ struct WindowTimes {
   int64_t wall_ns = 0;  // from asking to the answer
   int64_t cpu_ns = 0;   // of the worker's process, from standing still until it
                         // stands still again
-  uint64_t ticks = 0;   // the worker's own figure
 };
 
-// A worker stands still (SIGSTOP) at all times but inside of ask_workspace and
-// run: what it may read or write is touched by the judge only while it cannot
-// look.
+// A worker stands still (SIGSTOP) at all times but inside of ask_workspace and run: what it may
+// read or write is touched by the judge only while it cannot look.
 class Worker {
  public:
-  // Makes its arenas, starts it and waits until the library is loaded. An Error
-  // when it could not be started and jailed: that is ours. A library that does
-  // not load is the candidate's: each call of the worker then returns that
-  // failure.
+  // Makes its arenas, starts it and waits until the library is loaded. An Error when it could not
+  // be started and jailed: that is ours. A library that does not load is the candidate's: each call
+  // of the worker then returns that failure.
   static Result<Worker> start(const WorkerOptions& options, int64_t input_bytes,
                               int64_t output_bytes);
   Worker(Worker&&) noexcept = default;
@@ -55,8 +51,7 @@ class Worker {
   SandboxLevel level() const { return level_; }
 
   std::optional<WorkerFailure> ask_workspace(const std::vector<int64_t>& dims, int64_t& bytes);
-  // One call on each of the layout's sets; `sets` 0: an empty window. SIGKILL
-  // after `limit_s`.
+  // One call on each of the layout's sets; `sets` 0: an empty window. SIGKILL after `limit_s`.
   std::optional<WorkerFailure> run(const std::vector<int64_t>& dims, const Layout& layout,
                                    const ShapeSizes& sizes, int32_t sets, double limit_s,
                                    WindowTimes& times);

@@ -1,5 +1,5 @@
-// Runs one implementation alone on inputs of its own, for perf and callgrind.
-// Nothing is checked or timed.
+// Runs one implementation alone on inputs of its own, for perf and callgrind. Nothing is checked or
+// timed.
 #include <dlfcn.h>
 
 #include <cstdio>

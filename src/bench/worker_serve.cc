@@ -1,5 +1,4 @@
-// The untrusted half: loads one implementation in the jail and runs it when
-// asked.
+// The untrusted half: loads one implementation in the jail and runs it when asked.
 #include <dlfcn.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -83,8 +82,8 @@ void pin(int core) {
 
 Jail jail_of(const Arguments& arguments) {
   Jail jail;
-  // What the dynamic linker needs for libc, libm and libstdc++, and the
-  // candidate itself. Nothing can be written anywhere.
+  // What the dynamic linker needs for libc, libm and libstdc++, and the candidate itself. Nothing
+  // can be written anywhere.
   jail.read_execute = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", arguments.lib};
   jail.read_only = {"/etc/ld.so.cache"};
   jail.max_memory_bytes = arguments.max_memory_bytes;
@@ -102,14 +101,6 @@ Entries load(const std::string& lib) {
       ::dlsym(handle, "marathon_workspace_bytes"));
   if (!entries.run) die("it exports no marathon_run (extern \"C\", see marathon_kernel.h)");
   return entries;
-}
-
-uint64_t ticks() {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  return 0;
-#endif
 }
 
 class Server {
@@ -153,7 +144,6 @@ class Server {
   }
 
   void go(const WorkerRequest& request, WorkerReply& reply) {
-    const uint64_t start = ticks();
     for (int32_t set = 0; set < request.sets; ++set) {
       reply.code = entries_.run(&args_[set]);
       if (reply.code != 0) {
@@ -161,7 +151,6 @@ class Server {
         return;
       }
     }
-    reply.ticks = ticks() - start;
   }
 
   Entries entries_;
@@ -179,9 +168,8 @@ void say(uint64_t nonce, int64_t value) {
     ::_exit(1);
 }
 
-// After Ask::prepare the next request is microseconds away: looking for it
-// without sleeping keeps the cost of waking up, 5 to 50 µs in a virtual
-// machine, out of the window.
+// After Ask::prepare the next request is microseconds away: looking for it without sleeping keeps
+// the cost of waking up, 5 to 50 µs in a virtual machine, out of the window.
 ssize_t next_request(WorkerRequest& request, bool soon) {
   constexpr int looks = 4000;
   for (int i = 0; soon && i < looks; ++i) {
@@ -193,8 +181,7 @@ ssize_t next_request(WorkerRequest& request, bool soon) {
 
 SandboxLevel jail(const Arguments& arguments) {
   Jail jail = jail_of(arguments);
-  // Sanitizers reserve terabytes of address space: a limit on it would end the
-  // worker at once.
+  // Sanitizers reserve terabytes of address space: a limit on it would end the worker at once.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   jail.max_memory_bytes = 0;
 #endif

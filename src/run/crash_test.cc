@@ -79,7 +79,7 @@ class CrashTest : public RunTest {
   };
 
   pid_t spawn(const Job& job) const {
-    const std::vector<std::string> words = {"run_test",
+    const std::vector<std::string> words = {"run_crash_test",
                                             "--gtest_filter=RunChild.DISABLED_Goes",
                                             "--gtest_also_run_disabled_tests",
                                             "--home=" + home().string(),

@@ -80,7 +80,7 @@ Result<Worker> Worker::start(const WorkerOptions& options, int64_t input_bytes,
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return fail_errno("socketpair", errno);
   Fd ours(ends[0]);
-  const Fd theirs(ends[1]);
+  Fd theirs(ends[1]);
   ProcessSpec spec;
   spec.argv = {options.program.string(), "serve",  "--lib",
                options.library.string(), "--core", std::to_string(options.core)};
@@ -94,6 +94,8 @@ Result<Worker> Worker::start(const WorkerOptions& options, int64_t input_bytes,
                    {outputs.fd(), worker_outputs_fd}};
   Worker worker(TRY(Process::start(spec)), std::move(ours), std::move(inputs), std::move(outputs),
                 options);
+  // Its end is the worker's alone, so that its death is seen at once.
+  theirs.reset();
   worker.secret_ = secret_seed() << 16;
   TRY(worker.wait_for_jail());
   worker.wait_for_load();

@@ -1,13 +1,20 @@
 #include "judge/bench_call.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/random.h"
 
 namespace marathon {
@@ -17,45 +24,115 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t peaks_live_us = 12LL * 3600 * 1'000'000;
+constexpr double peaks_limit_s = 120;
+constexpr size_t max_line_bytes = 64 * 1024;
 
-// The longest that an honest evaluation can take: every call up to its limit, and the judge's own
-// work.
-double bench_limit_s(const Task& task) {
-  const double calls =
-      static_cast<double>(task.measure.restarts * (task.measure.rounds + 1) * 3 * 64 + 64);
-  return std::min(7200.0, 300 + task.measure.timeout_s * std::min(calls, 200.0));
-}
+Status no_stages(const std::string&, const std::string&, double) { return {}; }
 
-// marathon-judge writes one line of JSON a stage. All of it is read at the end: stages are seconds
-// apart and the live line of a person is fed by our own stages meanwhile.
-Status pass_on_stages(const std::string& out, const StageSink& stage) {
-  size_t at = 0;
-  while (at < out.size()) {
-    const size_t end = std::min(out.find('\n', at), out.size());
-    if (const Result<Json> line = parse_json(std::string_view(out).substr(at, end - at));
-        line && line->is_object()) {
-      TRY(stage(json_string(*line, "stage"), json_string(*line, "text"),
-                json_double(*line, "seconds")));
+// Lines of JSON, one a stage, from the standard output of marathon-judge.
+class StageReader {
+ public:
+  explicit StageReader(const StageSink& stage) : stage_(stage) {}
+
+  // Passes on what is there; false once the stream is closed.
+  Result<bool> read(int fd) {
+    std::array<char, 4096> buffer{};
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    text_.append(buffer.data(), static_cast<size_t>(got));
+    for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n')) {
+      TRY(pass_on(std::string_view(text_).substr(0, end)));
+      text_.erase(0, end + 1);
     }
-    at = end + 1;
+    if (text_.size() > max_line_bytes) text_.clear();  // no stage is that long
+    return true;
   }
-  return {};
-}
 
-// "invalid: the sentence" as marathon-judge prints it.
+ private:
+  Status pass_on(std::string_view line) {
+    const Result<Json> json = parse_json(line);
+    if (!json || !json->is_object()) return {};
+    return stage_(json_string(*json, "stage"), json_string(*json, "text"),
+                  json_double(*json, "seconds"));
+  }
+  const StageSink& stage_;
+  std::string text_;
+};
+
+// Runs marathon-judge to its end. run_process() keeps output until the end; stages are to be seen
+// while they happen.
+class BenchProcess {
+ public:
+  BenchProcess(ProcessSpec spec, const StageSink& stage, std::stop_token stop)
+      : spec_(std::move(spec)), stages_(stage), stop_(std::move(stop)) {}
+
+  Result<ProcessResult> run() {
+    const Fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const std::stop_callback on_stop(stop_, [&] {
+      const uint64_t one = 1;
+      if (::write(wake.get(), &one, sizeof one) < 0) return;
+    });
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno("pipe", errno);
+    Fd read(ends[0]), write(ends[1]);
+    spec_.pass_fds = {{write.get(), STDOUT_FILENO}};
+    Process process = TRY(Process::start(spec_));
+    write.reset();
+    TRY(follow(process, read.get(), wake.get()));
+    for (pollfd rest{read.get(), POLLIN, 0}; ::poll(&rest, 1, 0) > 0;) {
+      if (!TRY(stages_.read(read.get()))) break;
+    }
+    ProcessResult result = process.result();
+    result.timed_out = timed_out_;
+    return result;
+  }
+
+ private:
+  Status follow(Process& process, int out, int wake) {
+    const int64_t until_us = monotonic_us() + static_cast<int64_t>(spec_.timeout_s * 1e6);
+    bool open = true;
+    while (true) {
+      pollfd fds[3] = {
+          {open ? out : -1, POLLIN, 0}, {process.pidfd(), POLLIN, 0}, {wake, POLLIN, 0}};
+      ::poll(fds, 3, 100);
+      if (fds[0].revents) open = TRY(stages_.read(out));
+      if (stop_.stop_requested())
+        return fail(Fault::cancelled, "stopped while a candidate was measured");
+      // Also empties its error stream, so that it never waits for us.
+      if (TRY(process.wait(0.001))) return {};
+      if (monotonic_us() > until_us) {
+        process.kill_and_sweep();
+        timed_out_ = true;
+        return {};
+      }
+    }
+  }
+
+  ProcessSpec spec_;
+  StageReader stages_;
+  std::stop_token stop_;
+  bool timed_out_ = false;
+};
+
+// "invalid: the sentence" as marathon-judge prints it. Anything else is a fault of ours, never the
+// candidate's.
 tl::unexpected<Error> bench_error(const ProcessResult& result) {
-  const std::string text = result.err.empty()
-                               ? fmt::format("exit {}, signal {}", result.exit_code, result.signal)
-                               : result.err;
+  const std::string text = result.err.substr(0, result.err.find_last_not_of('\n') + 1);
   for (const Fault fault :
        {Fault::invalid, Fault::not_found, Fault::busy, Fault::retry, Fault::no_space,
         Fault::cancelled, Fault::timeout, Fault::corrupt, Fault::system}) {
     const std::string prefix = std::string(to_string(fault)) + ": ";
-    if (text.starts_with(prefix))
-      return fail(fault,
-                  text.substr(prefix.size(), text.find_last_not_of('\n') + 1 - prefix.size()));
+    // A crash after such a line is a crash.
+    if (result.signal == 0 && text.starts_with(prefix))
+      return fail(fault, text.substr(prefix.size()));
   }
-  return fail(Fault::system, "marathon-judge failed: " + text);
+  return fail(Fault::system,
+              fmt::format("marathon-judge ended by itself ({}): {}; this is a fault of Marathon or "
+                          "of this machine, not of the candidate",
+                          result.signal ? fmt::format("signal {}", result.signal)
+                                        : fmt::format("exit code {}", result.exit_code),
+                          text.empty() ? "it said nothing" : text));
 }
 
 Result<Json> call(const Json& request, const fs::path& scratch, double limit_s,
@@ -67,129 +144,73 @@ Result<Json> call(const Json& request, const fs::path& scratch, double limit_s,
                "--result", result_file.string()};
   spec.environment = clean_environment(scratch);
   spec.timeout_s = limit_s;
-  const ProcessResult result = TRY(run_process(spec, stop));
-  TRY(pass_on_stages(result.out, stage));
+  const ProcessResult result = TRY(BenchProcess(std::move(spec), stage, std::move(stop)).run());
   if (result.timed_out)
     return fail(Fault::timeout, fmt::format("marathon-judge took longer than {:.0f} s", limit_s));
   if (result.exit_code != 0) return bench_error(result);
-  return parse_json(TRY(read_file(result_file)));
+  const Result<std::string> text = read_file(result_file);
+  if (!text) return fail(Fault::system, "marathon-judge left no result: " + text.error().what);
+  Result<Json> json = parse_json(*text);
+  if (json && json->is_object()) return json;
+  return fail(Fault::system, "marathon-judge left a result that is no JSON object" +
+                                 (json ? "" : ": " + json.error().what));
 }
 
-// This boot and this marathon-judge: another probe or another machine state measures anew.
-std::string peaks_identity() {
+// This boot and this marathon-judge: another probe or another state of the machine measures anew.
+std::string probe_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
-  const Result<fs::path> judge = helper_program("marathon-judge");
   std::error_code none;
-  if (judge)
+  if (const Result<fs::path> judge = helper_program("marathon-judge")) {
     id += fmt::format("|{}|{}", fs::file_size(*judge, none),
                       fs::last_write_time(*judge, none).time_since_epoch().count());
+  }
   return id;
 }
 
-Result<std::vector<SourceFile>> read_files(const fs::path& folder,
-                                           const std::vector<fs::path>& files) {
-  std::vector<SourceFile> read;
-  for (const fs::path& file : files)
-    read.push_back({file, TRY(read_file(folder / file, 64 << 20))});
-  return read;
+// A folder that several machines share keeps one file for each of them.
+fs::path peaks_file(const EvaluationRequest& request) {
+  const std::string machine = sha256_hex(probe_identity() + cpu_identity() + std::to_string(request.core));
+  return request.cache_folder / fmt::format("peaks-{}.json", short_hash(machine));
 }
 
-Status add_frozen(const LoadedTask& task, std::vector<SourceFile>& files) {
-  for (const fs::path& frozen : TRY(frozen_files(task))) {
-    // What the task froze wins over a file of the same name.
-    std::erase_if(files, [&](const SourceFile& file) { return file.path == frozen; });
-    files.push_back({frozen, TRY(read_file(task.folder / frozen, 64 << 20))});
-  }
-  return {};
+bool are_peaks(const Json& json) {
+  return json.is_object() && json_double(json, "gflops") > 0 &&
+         std::isfinite(json_double(json, "gflops"));
+}
+
+Result<Json> known_peaks(const fs::path& file) {
+  const Json known = TRY(parse_json(TRY(read_file(file, 1 << 16))));
+  const int64_t age_us = wall_time_us() - json_int(known, "measured_at_us");
+  if (known.is_object() && age_us >= 0 && age_us < peaks_live_us && known.contains("peaks") &&
+      are_peaks(known.at("peaks")))
+    return known.at("peaks");
+  return fail(Fault::not_found, "too old");
 }
 
 }  // namespace
 
-Result<BuildJob> implementation_job(const LoadedTask& task, const fs::path& folder,
-                                    const EvaluationRequest& request) {
-  BuildJob job;
-  std::vector<fs::path> wanted = TRY(editable_files(task.task, folder));
-  for (const std::string& source : task.task.build.sources) {
-    if (std::find(wanted.begin(), wanted.end(), fs::path(source)) == wanted.end() &&
-        fs::is_regular_file(folder / source))
-      wanted.emplace_back(source);
-  }
-  job.files = TRY(read_files(folder, wanted));
-  TRY(add_frozen(task, job.files));
-  job.sources = task.task.build.sources;
-  job.flags = task.task.build.flags;
-  job.timeout_s = task.task.build.timeout_s;
-  job.max_memory_bytes = task.task.build.max_memory_bytes;
-  job.unsafe_no_sandbox = request.unsafe_no_sandbox;
-  const Result<std::string> params = read_file(folder / params_file, 1 << 20);
-  if (params && !task.task.parameters.empty()) {
-    const Configuration configuration = TRY(parse_params_toml(task.task, *params));
-    if (!is_valid(task.task, configuration))
-      return fail(Fault::invalid, "params.toml: the values break a constraint of the task");
-    for (std::string& word : build_words(task.task, configuration))
-      job.flags.push_back(std::move(word));
-  }
-  // The compiler never sees params.toml: two candidates that differ in its comments share one
-  // build.
-  std::erase_if(job.files,
-                [](const SourceFile& file) { return file.path == fs::path(params_file); });
-  return job;
-}
-
-Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
-                            const EvaluationRequest& request) {
-  BuildJob job;
-  job.files = {{task.task.files.oracle, TRY(read_file(task.folder / task.task.files.oracle))}};
-  TRY(add_frozen(task, job.files));
-  job.sources = {task.task.files.oracle};
-  job.flags = {"-std=c++20", "-O3", "-march=native", "-Wno-psabi", "-DMARATHON_REAL=" + real};
-  job.timeout_s = task.task.build.timeout_s;
-  job.unsafe_no_sandbox = request.unsafe_no_sandbox;
-  return job;
-}
-
-Status build_trusted(const LoadedTask& task, const EvaluationRequest& request, Libraries& libraries,
-                     std::stop_token stop) {
-  struct Part {
-    const char* name;
-    BuildJob job;
-    BuildOutcome* outcome;
-  };
-  const Part parts[] = {
-      {"baseline", TRY(implementation_job(task, task.folder / task.task.files.baseline, request)),
-       &libraries.baseline},
-      {"oracle", TRY(oracle_job(task, "double", request)), &libraries.oracle},
-      {"oracle with real = float", TRY(oracle_job(task, "float", request)), &libraries.emulation},
-  };
-  for (const Part& part : parts) {
-    *part.outcome = TRY(build(part.job, request.cache_folder, {}, stop));
-    if (!part.outcome->ok)
-      return fail(Fault::invalid,
-                  fmt::format("the task's {} does not build: {}", part.name, part.outcome->reason));
-  }
-  return {};
+double bench_limit_s(const Task& task) {
+  // Every call may take its limit once; each restart runs three implementations, and the judge
+  // solves every shape by the oracle, slowly. The judge ends a hanging call itself: this is the
+  // limit of a judge that hangs.
+  const MeasurePlan& plan = task.measure;
+  const double shapes = static_cast<double>(std::max<size_t>(task.shapes.size(), 1));
+  const double restarts = static_cast<double>(2 * plan.restarts + 4);
+  return std::min(4 * 3600.0, 600 + plan.timeout_s * shapes * restarts * 3);
 }
 
 Result<Json> measured_peaks(const EvaluationRequest& request, std::stop_token stop) {
-  const fs::path file = request.cache_folder / "peaks.json";
-  const std::string boot = peaks_identity();
-  if (const Result<std::string> text = read_file(file, 1 << 16)) {
-    const Result<Json> known = parse_json(*text);
-    if (known && json_string(*known, "boot") == boot && json_string(*known, "cpu") == cpu_model() &&
-        wall_time_us() - json_int(*known, "measured_at_us") < peaks_live_us) {
-      return known->at("peaks");
-    }
-  }
+  const fs::path file = peaks_file(request);
+  if (Result<Json> known = known_peaks(file)) return known;
   const TempFolder scratch = TRY(TempFolder::make("marathon-peaks"));
-  const Json peaks = TRY(call(
-      {{"mode", "peaks"}, {"core", request.core}}, scratch.path(), 120,
-      [](const std::string&, const std::string&, double) { return Status(); }, stop));
+  const Json peaks = TRY(call({{"mode", "peaks"}, {"core", request.core}}, scratch.path(),
+                              peaks_limit_s, no_stages, stop));
+  if (!are_peaks(peaks))
+    return fail(Fault::system, "marathon-judge measured no peaks: " + dump_json(peaks));
   TRY(make_folders(request.cache_folder));
-  const Json known = {
-      {"boot", boot}, {"cpu", cpu_model()}, {"measured_at_us", wall_time_us()}, {"peaks", peaks}};
-  TRY(write_file_durable(file, dump_json(known)));
+  TRY(write_file_durable(file, dump_json({{"measured_at_us", wall_time_us()}, {"peaks", peaks}})));
   return peaks;
 }
 

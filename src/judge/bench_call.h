@@ -13,6 +13,7 @@ struct Libraries {
 };
 
 // An Error when marathon-judge could not work; its verdicts about a candidate are in the JSON.
+// Stages are passed on as they come, from this thread.
 Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
                         const EvaluationRequest& request, const Libraries& libraries,
                         const Json& peaks, const StageSink& stage, std::stop_token stop);
@@ -20,9 +21,31 @@ Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
 // Peaks of the measured core, cached for 12 hours a boot.
 Result<Json> measured_peaks(const EvaluationRequest& request, std::stop_token stop);
 
-// Jobs for build(): candidate, baseline or incumbent from a folder; the oracle with `real`.
-Result<BuildJob> implementation_job(const LoadedTask& task, const std::filesystem::path& folder,
-                                    const EvaluationRequest& request);
+// The longest that an honest evaluation can take.
+double bench_limit_s(const Task& task);
+
+// ---- jobs for build() (jobs.cc)
+
+// What an implementation's folder holds that is of use, and what is odd about it.
+struct Implementation {
+  BuildJob job;
+  std::vector<SourceFile> editable;  // with params.toml; empty for a baseline's
+  std::vector<std::string> notes;    // "not editable, so not used: notes.md"
+};
+enum class Origin { candidate, baseline };
+
+// Editable files of a candidate's folder, and notes on what lies there in vain. Error invalid when
+// one of them is a link or another special file.
+struct CandidateFiles {
+  std::vector<SourceFile> editable;
+  std::vector<std::string> notes;
+};
+Result<CandidateFiles> read_candidate(const LoadedTask& task, const std::filesystem::path& folder);
+
+// Error invalid: the sentence says which rule the folder breaks.
+Result<Implementation> read_implementation(const LoadedTask& task,
+                                           const std::filesystem::path& folder, Origin origin,
+                                           const EvaluationRequest& request);
 Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
                             const EvaluationRequest& request);
 

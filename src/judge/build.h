@@ -21,7 +21,10 @@ struct Compiler {
   std::filesystem::path path;
   std::string version;   // first line of --version
   std::string identity;  // path, version, size, date, and the CPU that -march=native means
+  // Where it and its headers lie, when that is none of the usual folders.
+  std::filesystem::path prefix;
 };
+// $CXX, else g++ of $PATH.
 Result<Compiler> find_compiler();
 
 struct SourceFile {
@@ -36,6 +39,7 @@ struct BuildJob {
   double timeout_s = 120;
   int64_t max_memory_bytes = 4LL << 30;
   bool unsafe_no_sandbox = false;
+  std::filesystem::path secret_folder;  // the task's: must lie where no compiler may read
 };
 
 struct BuildOutcome {
@@ -48,17 +52,35 @@ struct BuildOutcome {
 };
 
 // Builds or takes from `cache_folder`/builds. An Error only when we could not work.
+// `whole_output_file` (optional) gets all that the compiler said, up to 16 MB.
 Result<BuildOutcome> build(const BuildJob& job, const std::filesystem::path& cache_folder,
                            const std::filesystem::path& whole_output_file, std::stop_token stop);
+
+// One call of the compiler without the cache, in `scratch`: the library is scratch/out/library.so,
+// with what else the flags ask for beside it.
+Result<BuildOutcome> compile(const BuildJob& job, const std::filesystem::path& scratch,
+                             const std::filesystem::path& whole_output_file, std::stop_token stop);
+
+// The cache (build_cache.cc). An entry is a folder with the library, its hash and the compiler's
+// output; one whose content does not fit its hash is no entry.
+std::string cache_key(const BuildJob& job, const Compiler& compiler);
+std::optional<BuildOutcome> from_cache(const std::filesystem::path& entry);
+// Written beside, synced, renamed: who loses the race for one key takes the winner's.
+Result<BuildOutcome> publish(const std::filesystem::path& entry,
+                             const std::filesystem::path& library, BuildOutcome outcome);
 
 // Runs argv in a jail through `marathon-worker exec`. `spec.argv` is the command itself.
 Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail,
                                  const std::filesystem::path& scratch, bool unsafe_no_sandbox,
                                  std::stop_token stop);
+// The words that put a command into a jail; writes the jail's file into `scratch`.
+Result<std::vector<std::string>> jail_words(const Jail& jail, const std::filesystem::path& scratch,
+                                            bool unsafe_no_sandbox);
 
-// marathon-worker and marathon-judge: beside this program, or in $MARATHON_BIN.
+// marathon, marathon-worker and marathon-judge: beside this program, or in $MARATHON_BIN.
 Result<std::filesystem::path> helper_program(const std::string& name);
 
 std::string cpu_model();
+std::string cpu_identity();  // hash of model and features: what -march=native depends on
 
 }  // namespace marathon

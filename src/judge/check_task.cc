@@ -17,13 +17,14 @@ Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, T
                      std::stop_token stop) {
   Libraries libraries;
   TRY(build_trusted(task, request, libraries, stop));
-  const BuildJob job = TRY(implementation_job(task, task.folder / task.task.files.start, request));
+  const BuildJob job =
+      TRY(read_implementation(task, request.candidate_folder, Origin::candidate, request)).job;
   libraries.candidate = TRY(build(job, request.cache_folder, {}, stop));
   if (!libraries.candidate.ok)
     return fail(Fault::invalid,
                 "the starting solution does not build: " + libraries.candidate.reason);
-  if (const std::optional<std::string> broken =
-          TRY(broken_binary_rule(task.task, libraries.candidate.library))) {
+  if (const std::optional<std::string> broken = TRY(broken_library_rule(
+          binary_rules(task.task, job), libraries.candidate, request.unsafe_no_sandbox, stop))) {
     return fail(Fault::invalid, "the starting solution breaks a rule: " + *broken);
   }
   const Json answer = TRY(call_bench(

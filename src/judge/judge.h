@@ -52,6 +52,7 @@ struct EvaluationRequest {
   Effort effort = Effort::full;
   bool race = true;  // stop early when the loss is certain
   bool profile_new_best = true;
+  bool profile = false;  // whatever it is measured as
   uint64_t seed = 0;  // 0: a secret one
   double noise = 0;   // A/A half width; 0: the floor of the clock only
   int64_t core = -1;  // -1: the judge chooses

@@ -13,7 +13,11 @@ Result<Verdict> judge_kernel(const LoadedTask& task, const EvaluationRequest& re
 Result<Verdict> judge_command(const LoadedTask& task, const EvaluationRequest& request,
                               const StageSink& stage, std::stop_token stop);
 
+// A verdict that stops the pipeline, with its one reason.
+Verdict failed_verdict(VerdictKind kind, std::string reason);
+
 // Profile of one implementation: counters or instruction counts, and the compiler's remarks.
+// `verdict` has its times and the machine's peaks.
 Result<ProfileSummary> profile_kernel(const LoadedTask& task, const EvaluationRequest& request,
                                       const Verdict& verdict, const std::filesystem::path& raw_file,
                                       std::stop_token stop);

@@ -92,7 +92,8 @@ class Profiler {
 
   // A library built for the profiler: the candidate's own flags and, for valgrind, without AVX-512.
   Result<BuildOutcome> library(const std::vector<std::string>& extra) {
-    BuildJob job = TRY(implementation_job(task_, request_.candidate_folder, request_));
+    BuildJob job =
+        TRY(read_implementation(task_, request_.candidate_folder, Origin::candidate, request_)).job;
     job.flags.push_back("-g1");
     job.flags.insert(job.flags.end(), extra.begin(), extra.end());
     return build(job, request_.cache_folder, {}, stop_);
@@ -266,7 +267,8 @@ class Profiler {
 
   // g++'s remarks on the candidate's own files: which loops became vectors and which did not.
   Status read_compiler_remarks() {
-    BuildJob job = TRY(implementation_job(task_, request_.candidate_folder, request_));
+    BuildJob job =
+        TRY(read_implementation(task_, request_.candidate_folder, Origin::candidate, request_)).job;
     job.flags.insert(job.flags.end(), {"-fopt-info-vec-optimized", "-fopt-info-vec-missed", "-g1"});
     const fs::path whole = scratch_->path() / "remarks.txt";
     const BuildOutcome built = TRY(build(job, scratch_->path() / "cache", whole, stop_));

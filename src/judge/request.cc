@@ -14,6 +14,7 @@ Json to_json(const EvaluationRequest& request) {
           {"effort", request.effort == Effort::quick ? "quick" : "full"},
           {"race", request.race},
           {"profile_new_best", request.profile_new_best},
+          {"profile", request.profile},
           {"seed", request.seed},
           {"noise", request.noise},
           {"core", request.core},
@@ -42,6 +43,7 @@ Result<EvaluationRequest> request_from_json(const Json& json) {
   request.effort = effort == "quick" ? Effort::quick : Effort::full;
   request.race = json_bool(json, "race", true);
   request.profile_new_best = json_bool(json, "profile_new_best", true);
+  request.profile = json_bool(json, "profile");
   if (json.contains("seed") && json.at("seed").is_number_integer())
     request.seed = json.at("seed").get<uint64_t>();
   request.noise = json_double(json, "noise");

@@ -1,11 +1,13 @@
 // What the source and the binary may hold. A broken rule names the file and line, or the symbol.
 // The sandbox and the measurement are the real protection; rules give an early and clear answer,
-// and close what they cannot see (state that outlives a call). Inside of judge/ only.
+// and close what those cannot see (state that outlives a call). Inside of judge/ only.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/task.h"
@@ -14,9 +16,27 @@
 namespace marathon {
 
 // The first broken rule in a sentence, or nothing.
-std::optional<std::string> broken_source_rule(const Task& task,
-                                              const std::vector<SourceFile>& editable);
-Result<std::optional<std::string>> broken_binary_rule(const Task& task,
-                                                      const std::filesystem::path& library);
+Result<std::optional<std::string>> broken_source_rule(const Task& task,
+                                                      const std::vector<SourceFile>& editable);
+
+struct BinaryRules {
+  std::vector<std::string> allowed_libraries;  // beyond those of the compiler
+  bool fast_math = false;  // the flags bring a constructor of the compiler's own
+};
+BinaryRules binary_rules(const Task& task, const BuildJob& job);
+
+// From the bytes alone.
+std::optional<std::string> broken_binary_rule(const BinaryRules& rules, std::string_view bytes);
+// And, where its bytes may hold one, system calls and clocks in its instructions (by objdump).
+Result<std::optional<std::string>> broken_library_rule(const BinaryRules& rules,
+                                                       const BuildOutcome& built,
+                                                       bool unsafe_no_sandbox,
+                                                       std::stop_token stop);
+
+// "it holds the instruction 'syscall' in marathon_run()", from objdump's listing.
+std::optional<std::string> forbidden_instruction(std::string_view listing);
+// True when the bytes of a forbidden instruction occur anywhere: objdump must then say whether
+// they are one.
+bool may_hold_forbidden_instruction(std::string_view code);
 
 }  // namespace marathon

@@ -26,7 +26,7 @@ struct StopRule {
   bool at_limit = false;      // see is_at_limit()
   bool stop_at_goal = false;  // end as soon as the goal is met
   double active_s = 0;        // of the whole run
-  Patience patience;
+  Patience patience = {};
 };
 
 // Nothing: go on. RunEnded.active_s is left to the caller.

@@ -109,13 +109,13 @@ TEST_F(FaultTest, ACheckpointThatFailsCostsNothing) {
     fs::remove_all(folder());
     Log log = log_of(0);
     // Far more writes than appends need two for: those of the checkpoints are hit as well.
-    for (int i = 0; i < 2500; ++i) {
+    for (int i = 0; i < 1200; ++i) {
       if (i % 10 == 0) store::set_fault_plan({kind, 3 + i % 90, 1});
       Result<Event> event = log.append(note("n"));
       if (!event) event = log.append(note("n"));
       ASSERT_TRUE(event) << event.error().what;
     }
-    EXPECT_EQ(events().size(), 2501U);
+    EXPECT_EQ(events().size(), 1201U);
     EXPECT_THAT(problems(), testing::IsEmpty());
   }
 }

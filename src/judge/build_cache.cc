@@ -1,0 +1,98 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "judge/build.h"
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t max_library_bytes = 256LL << 20, max_output_bytes = 1 << 20;
+
+Status fill(const fs::path& folder, const std::string& library, const BuildOutcome& outcome) {
+  TRY(make_folders(folder));
+  TRY(write_file_durable(folder / "library.so", library));
+  if (::chmod((folder / "library.so").c_str(), 0555) != 0)
+    return fail_errno("chmod " + (folder / "library.so").string(), errno);
+  TRY(write_file_durable(folder / "build.txt", outcome.output));
+  return write_file_durable(folder / "library.sha256", outcome.library_hash);
+}
+
+Status move_in(const fs::path& beside, const fs::path& entry) {
+  if (::rename(beside.c_str(), entry.c_str()) == 0) return {};
+  if (from_cache(entry)) return remove_tree(beside);
+  // A damaged entry stands in the way. It is moved aside in one step: another process that repairs
+  // it at the same moment loses nothing.
+  const fs::path damaged = beside.string() + ".damaged";
+  ::rename(entry.c_str(), damaged.c_str());
+  const bool moved = ::rename(beside.c_str(), entry.c_str()) == 0;
+  const int error_number = errno;
+  TRY(remove_tree(damaged));
+  if (moved) return {};
+  if (from_cache(entry)) return remove_tree(beside);
+  return fail_errno("rename to " + entry.string(), error_number);
+}
+
+}  // namespace
+
+std::string cache_key(const BuildJob& job, const Compiler& compiler) {
+  Sha256 hash;
+  hash.update_field("marathon build 2");
+  hash.update_field(compiler.identity);
+  hash.update_field(kernel_header);
+  for (const std::string& flag : job.flags) hash.update_field(flag);
+  hash.update_field("sources");
+  for (const std::string& source : job.sources) hash.update_field(source);
+  hash.update_field("files");
+  for (const SourceFile& file : job.files) {
+    hash.update_field(file.path.generic_string());
+    hash.update_field(file.content);
+  }
+  return hash.finish_hex();
+}
+
+std::optional<BuildOutcome> from_cache(const fs::path& entry) {
+  const Result<std::string> hash = read_file(entry / "library.sha256", 1000);
+  if (!hash) return std::nullopt;
+  const Result<std::string> now = sha256_file(entry / "library.so");
+  if (!now || *now != *hash) return std::nullopt;
+  BuildOutcome outcome;
+  outcome.ok = outcome.cached = true;
+  outcome.library = entry / "library.so";
+  outcome.library_hash = *hash;
+  if (Result<std::string> output = read_file(entry / "build.txt", max_output_bytes))
+    outcome.output = *output;
+  return outcome;
+}
+
+Result<BuildOutcome> publish(const fs::path& entry, const fs::path& library, BuildOutcome outcome) {
+  static std::atomic<int64_t> count = 0;
+  const fs::path beside = entry.string() + fmt::format(".tmp-{}-{}", ::getpid(), ++count);
+  const std::string bytes = TRY(read_file(library, max_library_bytes));
+  outcome.library_hash = sha256_hex(bytes);
+  TRY(remove_tree(beside));
+  Status done = fill(beside, bytes, outcome);
+  if (done) done = move_in(beside, entry);
+  if (!done) {
+    (void)remove_tree(beside);
+    return tl::unexpected(done.error());
+  }
+  // The winner of a race built from the same bytes; its library counts, whatever its date.
+  std::optional<BuildOutcome> kept = from_cache(entry);
+  if (!kept) return fail(Fault::corrupt, entry.string() + " changed while it was written; again");
+  kept->cached = false;
+  kept->output = std::move(outcome.output);
+  kept->seconds = outcome.seconds;
+  return std::move(*kept);
+}
+
+}  // namespace marathon

@@ -1,0 +1,110 @@
+// The compiler, this machine's processor, and the programs of ours that stand beside this one.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "judge/build.h"
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 4> usual_folders = {"/usr/", "/bin/", "/lib/", "/lib64/"};
+
+// /opt/gcc-13/bin/g++ lies below /opt/gcc-13, with lib/gcc beside bin. Any other layout would open
+// a folder to candidates that we know nothing of.
+Result<fs::path> prefix_of(const fs::path& compiler) {
+  std::error_code none;
+  const fs::path real = fs::canonical(compiler, none);
+  for (const std::string_view folder : usual_folders) {
+    if (real.native().starts_with(folder)) return fs::path();
+  }
+  const fs::path prefix = real.parent_path().parent_path();
+  if (fs::is_directory(prefix / "lib" / "gcc") || fs::is_directory(prefix / "libexec" / "gcc") ||
+      fs::is_directory(prefix / "lib" / "clang"))
+    return prefix;
+  return fail(Fault::invalid,
+              fmt::format("the compiler {} is a wrapper or lies in no installation that the jail "
+                          "could allow; set CXX to the compiler itself, e.g. /usr/bin/g++",
+                          compiler.string()));
+}
+
+Result<Compiler> examine(const std::string& name) {
+  const std::optional<fs::path> path = find_program(name);
+  if (!path)
+    return fail(Fault::not_found,
+                fmt::format("no compiler '{}'; install it (apt-get install g++) or set CXX", name));
+  ProcessSpec spec;
+  spec.argv = {path->string(), "--version"};
+  spec.environment = clean_environment("/tmp");
+  const ProcessResult result = TRY(run_process(spec));
+  if (result.exit_code != 0) {
+    return fail(Fault::system, fmt::format("{} --version fails: {}; repair it or set CXX",
+                                           path->string(), result.err.substr(0, 200)));
+  }
+  Compiler compiler;
+  compiler.path = *path;
+  compiler.prefix = TRY(prefix_of(*path));
+  compiler.version = result.out.substr(0, result.out.find('\n'));
+  struct stat info {};
+  ::stat(path->c_str(), &info);
+  compiler.identity =
+      fmt::format("{}|{}|{}|{}.{}|{}", path->string(), compiler.version, info.st_size,
+                  info.st_mtim.tv_sec, info.st_mtim.tv_nsec, cpu_identity());
+  return compiler;
+}
+
+}  // namespace
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+std::string cpu_identity() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line, identity;
+  while (std::getline(file, line) && !line.empty()) {
+    if (line.starts_with("model name") || line.starts_with("flags") || line.starts_with("Features"))
+      identity += line;
+  }
+  return sha256_hex(identity);
+}
+
+Result<fs::path> helper_program(const std::string& name) {
+  const char* folder = std::getenv("MARATHON_BIN");
+  const fs::path path = (folder && *folder ? fs::path(folder) : own_folder()) / name;
+  if (::access(path.c_str(), X_OK) == 0) return path;
+  return fail(
+      Fault::not_found,
+      fmt::format("{} is missing beside this program ({}); build all of Marathon with ./build.sh",
+                  name, path.string()));
+}
+
+Result<Compiler> find_compiler() {
+  const char* wanted = std::getenv("CXX");
+  const std::string name = wanted && *wanted ? wanted : "g++";
+  static std::mutex mutex;
+  static std::map<std::string, Compiler> known;  // a failure is looked at again
+  const std::scoped_lock lock(mutex);
+  const auto found = known.find(name);
+  if (found != known.end()) return found->second;
+  return known[name] = TRY(examine(name));
+}
+
+}  // namespace marathon

@@ -1,0 +1,232 @@
+// What is handed to the compiler: editable files of a folder, the task's frozen files, flags.
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "judge/bench_call.h"
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t max_file_bytes = 64LL << 20;
+constexpr size_t named_at_most = 3;
+
+// Hidden files (.git and the like) are nobody's business.
+bool is_hidden(const fs::path& relative) {
+  return std::any_of(relative.begin(), relative.end(),
+                     [](const fs::path& part) { return part.native().starts_with('.'); });
+}
+
+// Would files at or below this path be editable?
+bool is_wanted(const Task& task, const fs::path& relative) {
+  const int64_t depth = std::distance(relative.begin(), relative.end());
+  return std::any_of(
+      task.files.editable.begin(), task.files.editable.end(), [&](const std::string& pattern) {
+        fs::path head;
+        int64_t parts = 0;
+        for (const fs::path& part : fs::path(pattern)) {
+          if (parts++ < depth) head /= part;
+        }
+        return parts >= depth && ::fnmatch(head.c_str(), relative.c_str(), FNM_PATHNAME) == 0;
+      });
+}
+
+// The first editable file that is a link or another special file: what it leads to is no part of
+// the candidate and of its hash.
+Result<std::optional<std::string>> special_file(const Task& task, const fs::path& folder) {
+  std::error_code code;
+  fs::recursive_directory_iterator at(folder, code);
+  for (const fs::recursive_directory_iterator end; !code && at != end; at.increment(code)) {
+    const fs::file_type type = at->symlink_status(code).type();
+    const fs::path relative = at->path().lexically_relative(folder);
+    if (type == fs::file_type::regular || type == fs::file_type::directory ||
+        !is_wanted(task, relative))
+      continue;
+    return std::optional<std::string>(
+        type == fs::file_type::symlink
+            ? fmt::format("'{}' is a symbolic link: put the file itself there", relative.string())
+            : fmt::format("'{}' is neither a file nor a folder", relative.string()));
+  }
+  if (code) return fail_errno("list " + folder.string(), code.value());
+  return std::optional<std::string>();
+}
+
+Result<std::vector<SourceFile>> read_files(const fs::path& folder,
+                                           const std::vector<fs::path>& files) {
+  std::vector<SourceFile> read;
+  for (const fs::path& file : files)
+    read.push_back({file, TRY(read_file(folder / file, max_file_bytes))});
+  return read;
+}
+
+const SourceFile* find_file(const std::vector<SourceFile>& files, const fs::path& path) {
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const SourceFile& file) { return file.path == path; });
+  return found == files.end() ? nullptr : &*found;
+}
+
+// What the task froze wins over a file of the same name.
+Result<std::vector<SourceFile>> add_frozen(const LoadedTask& task, std::vector<SourceFile> files) {
+  for (const fs::path& frozen : TRY(frozen_files(task))) {
+    std::erase_if(files, [&](const SourceFile& file) { return file.path == frozen; });
+    files.push_back({frozen, TRY(read_file(task.folder / frozen, max_file_bytes))});
+  }
+  return files;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), named_at_most); ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > named_at_most)
+    text += fmt::format(" and {} more", names.size() - named_at_most);
+  return text;
+}
+
+// The task's own file of this name, wherever it keeps it.
+Result<std::optional<std::string>> tasks_own(const LoadedTask& task, const fs::path& file,
+                                             const std::vector<fs::path>& frozen) {
+  const bool is_frozen = std::find(frozen.begin(), frozen.end(), file) != frozen.end();
+  const fs::path own = is_frozen ? task.folder / file : task.folder / task.task.files.start / file;
+  if (!fs::is_regular_file(own)) return std::optional<std::string>();
+  return std::optional<std::string>(TRY(read_file(own, max_file_bytes)));
+}
+
+// Files that lie there in vain. A copy of one of the task's is no news, a changed one is.
+Result<std::vector<std::string>> notes_on(const LoadedTask& task, const fs::path& folder,
+                                          const std::vector<SourceFile>& editable) {
+  const std::vector<fs::path> frozen = TRY(frozen_files(task));
+  std::vector<std::string> unused, changed;
+  for (const fs::path& file : TRY(list_files(folder))) {
+    if (is_hidden(file) || find_file(editable, file) || file == fs::path("marathon_kernel.h"))
+      continue;
+    const std::optional<std::string> own = TRY(tasks_own(task, file, frozen));
+    if (!own)
+      unused.push_back(file.string());
+    else if (TRY(read_file(folder / file, max_file_bytes)) != *own)
+      changed.push_back(file.string());
+  }
+  std::vector<std::string> notes;
+  if (!unused.empty()) notes.push_back("not editable, so not used: " + listed(unused));
+  if (!changed.empty())
+    notes.push_back("not editable, so the task's own was used: " + listed(changed));
+  return notes;
+}
+
+Status add_parameters(const Task& task, const SourceFile* params, Origin origin, BuildJob& job) {
+  if (task.parameters.empty()) return {};
+  if (!params && origin == Origin::baseline) return {};
+  if (!params)
+    return fail(Fault::invalid,
+                "params.toml is missing: it needs one line `NAME = value` for each parameter");
+  const Configuration configuration = TRY(parse_params_toml(task, params->content));
+  if (!is_valid(task, configuration))
+    return fail(Fault::invalid,
+                "params.toml: the values break a constraint of the task ([search] constraints)");
+  for (std::string& word : build_words(task, configuration)) job.flags.push_back(std::move(word));
+  return {};
+}
+
+// A baseline may hold its sources under names that no candidate may edit.
+Result<std::vector<SourceFile>> baseline_files(const Task& task, const fs::path& folder) {
+  std::vector<fs::path> wanted = TRY(editable_files(task, folder));
+  for (const std::string& source : task.build.sources) {
+    const bool there = std::find(wanted.begin(), wanted.end(), fs::path(source)) != wanted.end();
+    if (!there && fs::is_regular_file(folder / source)) wanted.emplace_back(source);
+  }
+  return read_files(folder, wanted);
+}
+
+Status require_sources(const Task& task, const std::vector<SourceFile>& files) {
+  for (const std::string& source : task.build.sources) {
+    if (!find_file(files, source))
+      return fail(Fault::invalid, fmt::format("the source '{}' is missing", source));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CandidateFiles> read_candidate(const LoadedTask& task, const fs::path& folder) {
+  if (const std::optional<std::string> special = TRY(special_file(task.task, folder)))
+    return fail(Fault::invalid, *special);
+  CandidateFiles files;
+  files.editable = TRY(read_files(folder, TRY(editable_files(task.task, folder))));
+  files.notes = TRY(notes_on(task, folder, files.editable));
+  return files;
+}
+
+Result<Implementation> read_implementation(const LoadedTask& task, const fs::path& folder,
+                                           Origin origin, const EvaluationRequest& request) {
+  Implementation made;
+  std::vector<SourceFile> files;
+  switch (origin) {
+    case Origin::candidate: {
+      CandidateFiles own = TRY(read_candidate(task, folder));
+      made.notes = std::move(own.notes);
+      made.editable = own.editable;
+      files = std::move(own.editable);
+      break;
+    }
+    case Origin::baseline:
+      files = TRY(baseline_files(task.task, folder));
+      break;
+  }
+  BuildJob& job = made.job;
+  job.flags = task.task.build.flags;
+  TRY(add_parameters(task.task, find_file(files, params_file), origin, job));
+  // The compiler never sees params.toml: two candidates that differ in its comments share one
+  // build.
+  std::erase_if(files, [](const SourceFile& file) { return file.path == fs::path(params_file); });
+  job.files = TRY(add_frozen(task, std::move(files)));
+  TRY(require_sources(task.task, job.files));
+  job.sources = task.task.build.sources;
+  job.timeout_s = task.task.build.timeout_s;
+  job.max_memory_bytes = task.task.build.max_memory_bytes;
+  job.unsafe_no_sandbox = request.unsafe_no_sandbox;
+  job.secret_folder = task.folder;
+  return made;
+}
+
+Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
+                            const EvaluationRequest& request) {
+  BuildJob job;
+  job.files = TRY(add_frozen(
+      task, {{task.task.files.oracle, TRY(read_file(task.folder / task.task.files.oracle))}}));
+  job.sources = {task.task.files.oracle};
+  job.flags = {"-std=c++20", "-O3", "-march=native", "-Wno-psabi", "-DMARATHON_REAL=" + real};
+  job.timeout_s = task.task.build.timeout_s;
+  job.max_memory_bytes = task.task.build.max_memory_bytes;
+  job.unsafe_no_sandbox = request.unsafe_no_sandbox;
+  return job;
+}
+
+Status build_trusted(const LoadedTask& task, const EvaluationRequest& request, Libraries& libraries,
+                     std::stop_token stop) {
+  struct Part {
+    const char* name;
+    BuildJob job;
+    BuildOutcome* outcome;
+  };
+  const fs::path baseline = task.folder / task.task.files.baseline;
+  const Part parts[] = {
+      {"baseline", TRY(read_implementation(task, baseline, Origin::baseline, request)).job,
+       &libraries.baseline},
+      {"oracle", TRY(oracle_job(task, "double", request)), &libraries.oracle},
+      {"oracle with real = float", TRY(oracle_job(task, "float", request)), &libraries.emulation},
+  };
+  for (const Part& part : parts) {
+    *part.outcome = TRY(build(part.job, request.cache_folder, {}, stop));
+    if (!part.outcome->ok)
+      return fail(Fault::invalid, fmt::format("the task's {} does not build: {}; repair the task",
+                                              part.name, part.outcome->reason));
+  }
+  return {};
+}
+
+}  // namespace marathon

@@ -12,6 +12,8 @@ namespace marathon {
 
 namespace {
 
+constexpr double constant_part_ns = 100'000;
+
 constexpr int empty_windows = 9;
 // Wall above CPU: something else ran.
 constexpr double disturbed_share = 0.03, disturbed_ns = 30'000;
@@ -265,7 +267,10 @@ class Measurer {
       const Window window = TRY(banks_[shape].take(half));
       if (!run_one(runner, plan, window, decides_, net)) return false;
       const double whole = median(result_.samples[static_cast<size_t>(runner.arm)].back()[shape]);
-      if (!net.is_disturbed()) result_.slope.push_back(net.wall_ns / half / whole);
+      // A window has a constant part that is nobody's fault: cold code, the first touch of new
+      // pages.
+      const double wall_ns = std::max(net.wall_ns - constant_part_ns, 0.0);
+      if (!net.is_disturbed()) result_.slope.push_back(wall_ns / half / whole);
     }
     const CacheState other = decides_ == CacheState::warm ? CacheState::cold : CacheState::warm;
     for (int i = 0; i < other_cache_windows; ++i) {

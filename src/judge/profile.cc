@@ -242,10 +242,9 @@ class Profiler {
     summary_.figures["memory_accesses_per_call"] = (reads + writes) / calls;
     summary_.figures["l1_miss_rate"] = (read_misses + write_misses) / std::max(1.0, reads + writes);
     summary_.sentences.push_back(
-        fmt::format("{:.3g} instructions a call, {:.0f} % of them touch memory, {:.1f} % of those "
-                    "miss L1 (callgrind, built without AVX-512).",
-                    ir / calls, 100 * (reads + writes) / std::max(1.0, ir),
-                    100 * summary_.figures["l1_miss_rate"]));
+        fmt::format("{:.3g} instructions and {:.3g} memory accesses a call, {:.1f} % of these miss L1 "
+                    "(callgrind, built without AVX-512).",
+                    ir / calls, (reads + writes) / calls, 100 * summary_.figures["l1_miss_rate"]));
     add_flop_sentence(ir / calls);
   }
 

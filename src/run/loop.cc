@@ -15,7 +15,6 @@ namespace {
 
 constexpr int noise_attempts = 3;
 constexpr double assumed_noise = 0.05;
-
 constexpr int64_t recalled_events = 400;  // the last 20 tool calls are among them
 
 }  // namespace
@@ -97,9 +96,10 @@ Status Driver::measure_machine() {
   }
   // A machine that is never quiet still judges, with a noise that only large gains exceed.
   if (!noise && noise.error().fault == Fault::retry) {
-    TRY(recorder_.record(NoteAdded{
-        fmt::format("noise assumed ± {:.0f} %: {}", 100 * assumed_noise, noise.error().what),
-        "judge"}));
+    const std::string note = fmt::format("noise assumed ± {:.0f} %: {}", 100 * assumed_noise,
+                                         cut_for_json(noise.error().what, 2000));
+    // Done again after a crash it must not stand there twice.
+    if (state().notes.empty()) TRY(recorder_.record(NoteAdded{note, "judge"}));
     noise = NoiseReport{{1, 1 - assumed_noise, 1 + assumed_noise}, assumed_noise, 0};
   }
   if (!noise) return fail(noise.error(), "the noise of this machine could not be measured");

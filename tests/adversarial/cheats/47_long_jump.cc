@@ -1,4 +1,4 @@
-// expect: crashed|timed_out
+// expect: rule_broken|crashed|timed_out
 // jumps into a frame that is gone, to come out behind the check
 #include <csetjmp>
 

@@ -182,7 +182,7 @@ class MutantRun {
   // Two rows that are equal in truth may be exchanged; forgetting is right where nothing is
   // carried. Such material is made by the emulation, whose plain sums err more than the honest
   // start.
-  static constexpr double as_right = 8;
+  static constexpr double as_right = 40;
   static bool is_as_right(const ErrorFigures& mutant, const ErrorFigures& honest) {
     return mutant.not_finite.empty() && mutant.block <= as_right * honest.block &&
            mutant.row <= as_right * honest.row && mutant.element <= as_right * honest.element;

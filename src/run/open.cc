@@ -103,11 +103,11 @@ Result<RunOutcome> outcome_of(const Status& driven, const Driver& driver, std::s
   if (driven) return RunOutcome{run, driver.state()};
   if (driven.error().fault == Fault::cancelled && stop.stop_requested())
     return RunOutcome{run, driver.state()};
-  return fail(
-      driven.error().fault,
-      fmt::format("{}. Run '{}' stands still and has lost nothing; when that is mended, go on "
-                  "with: marathon resume {}",
-                  driven.error().what, run, run));
+  const std::string next =
+      driver.state().ending ? "do it again" : "go on with: marathon resume " + run;
+  return fail(driven.error().fault,
+              fmt::format("{}. Run '{}' has lost nothing; when that is mended, {}",
+                          driven.error().what, run, next));
 }
 
 Result<RunOutcome> resume_run(const RunOptions& options, const std::string& run,

@@ -84,17 +84,33 @@ TEST_F(RunTest, ACandidateAlreadyJudgedIsAnsweredFromTheLog) {
   EXPECT_EQ(all_of<CandidateAdded>().size(), 2U);
 }
 
-TEST_F(RunTest, AmbiguousMayBeJudgedAgainButNotForEver) {
+TEST_F(RunTest, AmbiguousIsJudgedOnceMoreAtOnceAndNotForEver) {
   const std::string write = R"({"path": "solution.cc", "content": "ambiguous"})";
   const RunOutcome outcome = start({{{"write_file", write}},
                                     {{"evaluate", evaluate_call()}},
                                     {{"evaluate", evaluate_call()}},
-                                    {{"evaluate", evaluate_call()}},
                                     {{"evaluate", evaluate_call()}}});
-  EXPECT_EQ(executor_.requests.size(), 4U);  // the start, and three times
+  EXPECT_EQ(executor_.requests.size(), 5U);  // the start, and twice two times
   EXPECT_EQ(outcome.state.attempts.size(), 2U);
+  EXPECT_THAT(results()[2], Not(HasSubstr("judged before")));
+  EXPECT_THAT(results()[3], HasSubstr("judged before"));
   EXPECT_EQ(outcome.state.unknown_events, 0);
   expect_clean();
+}
+
+TEST_F(RunTest, AmbiguousAtTheEndOfTheBudgetStaysSo) {
+  must(write_file(task() / "start" / "solution.cc", "ambiguous"));
+  RunOptions with = options();
+  with.budget.evaluations = 1;
+  EXPECT_EQ(must(start_run(with, {})).state.spent.evaluations, 1);
+}
+
+TEST_F(RunTest, AnAmbiguousStartIsJudgedOnceMore) {
+  int64_t disturbed = 0;
+  executor_.disturb = [&](const EvaluationRequest&) { return ++disturbed == 1; };
+  const RunOutcome outcome = start({});
+  EXPECT_EQ(outcome.state.spent.evaluations, 2);
+  EXPECT_TRUE(outcome.state.incumbent);
 }
 
 TEST_F(RunTest, WhatIsNotConfirmedDoesNotBecomeTheBest) {

@@ -29,6 +29,7 @@ class FakeExecutor : public Executor {
   bool at_floor = false;        // every candidate is within 10 % of the floor
   // Called first; an error of it is the answer.
   std::function<Status(const EvaluationRequest&, std::stop_token)> before;
+  std::function<bool(const EvaluationRequest&)> disturb;  // true: the verdict is ambiguous
 
   Result<Verdict> evaluate(const EvaluationRequest& request, const StageSink& stage,
                            std::stop_token stop) override {
@@ -38,7 +39,7 @@ class FakeExecutor : public Executor {
     TRY(stage("build", "read", 0));
     if (!request.result_folder.empty() && long_text_bytes > 0)
       TRY(write_file(request.result_folder / "build.txt", long_text()));
-    Verdict verdict = decide(request, source);
+    Verdict verdict = decide(request, disturb && disturb(request) ? "ambiguous" : source);
     decorate(verdict);
     return verdict;
   }

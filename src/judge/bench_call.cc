@@ -171,7 +171,8 @@ std::string probe_identity() {
 
 // A folder that several machines share keeps one file for each of them.
 fs::path peaks_file(const EvaluationRequest& request) {
-  const std::string machine = sha256_hex(probe_identity() + cpu_identity() + std::to_string(request.core));
+  const std::string machine =
+      sha256_hex(probe_identity() + cpu_identity() + std::to_string(request.core));
   return request.cache_folder / fmt::format("peaks-{}.json", short_hash(machine));
 }
 

@@ -91,6 +91,14 @@ Status require_secret(const fs::path& secret, const Jail& jail) {
   return {};
 }
 
+// The scratch folder has another name each time; the output of one source should not.
+std::string without_scratch(std::string text, const fs::path& scratch) {
+  const std::string name = scratch.string() + "/";
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))
+    text.erase(at, name.size());
+  return text;
+}
+
 bool says(const std::string& text, std::initializer_list<const char*> marks) {
   return std::any_of(marks.begin(), marks.end(),
                      [&](const char* mark) { return text.find(mark) != std::string::npos; });
@@ -106,7 +114,7 @@ std::string why_it_failed(const BuildJob& job, const ProcessResult& result) {
   if (result.too_many_processes) return "the compiler started too many processes";
   if (says(text, {"File size limit exceeded", "File too large"}))
     return fmt::format("the object file is larger than {} MB", max_object_bytes >> 20);
-  for (const char* mark : {"fatal error: ", "error: ", "undefined reference"}) {
+  for (const char* mark : {"fatal error: ", "error: ", "Error: ", "undefined reference"}) {
     const size_t at = text.find(mark);
     if (at == std::string::npos) continue;
     const size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
@@ -152,7 +160,7 @@ Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
   spec.output_file = whole_output_file;
   const Jail jail = compiler_jail(job, compiler, scratch);
   TRY(require_secret(job.secret_folder, jail));
-  const ProcessResult result =
+  ProcessResult result =
       TRY(run_jailed(std::move(spec), jail, scratch, job.unsafe_no_sandbox, stop));
   if (result.exit_code == cannot_run || result.exit_code == no_program) {
     return fail(Fault::system, fmt::format("the compiler {} cannot be run in the jail: {}",
@@ -160,6 +168,7 @@ Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
   }
   BuildOutcome outcome;
   outcome.seconds = result.wall_s;
+  result.err = without_scratch(std::move(result.err), scratch);
   outcome.output = result.out + result.err;
   outcome.library = scratch / "out" / "library.so";
   outcome.ok = result.exit_code == 0 && !result.too_much_memory && !result.too_many_processes &&

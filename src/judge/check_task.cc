@@ -13,6 +13,22 @@ namespace marathon {
 
 namespace {
 
+Status silent(const std::string&, const std::string&, double) { return {}; }
+
+// The checker must also let pass what is right: the baseline stands for that.
+Status check_baseline(const LoadedTask& task, EvaluationRequest request, Libraries libraries,
+                      TaskCheck& check, std::stop_token stop) {
+  request.effort = Effort::quick;
+  libraries.candidate = libraries.baseline;
+  const Json peaks = TRY(measured_peaks(request, stop));
+  const Verdict verdict = TRY(verdict_from_json(
+      TRY(call_bench("evaluate", task, request, libraries, peaks, silent, stop))));
+  const bool passes = is_measured(verdict.kind) || verdict.kind == VerdictKind::ambiguous;
+  check.mutants.push_back({"none: the baseline itself", "-", verdict.kind, passes,
+                           verdict.reasons.empty() ? "" : verdict.reasons.front()});
+  return {};
+}
+
 Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, TaskCheck& check,
                      std::stop_token stop) {
   Libraries libraries;
@@ -27,18 +43,18 @@ Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, T
           binary_rules(task.task, job), libraries.candidate, request.unsafe_no_sandbox, stop))) {
     return fail(Fault::invalid, "the starting solution breaks a rule: " + *broken);
   }
-  const Json answer = TRY(call_bench(
-      "mutants", task, request, libraries, Json::object(),
-      [](const std::string&, const std::string&, double) { return Status(); }, stop));
+  const Json answer =
+      TRY(call_bench("mutants", task, request, libraries, Json::object(), silent, stop));
+  if (!answer.contains("mutants") || !answer.at("mutants").is_array())
+    return fail(Fault::system, "marathon-judge left no mutants: " + dump_json(answer));
   for (const Json& mutant : answer.at("mutants")) {
-    const bool refused = json_bool(mutant, "refused") || !json_bool(mutant, "applicable", true);
+    const bool applies = json_bool(mutant, "applicable", true);
+    const bool refused = applies && json_bool(mutant, "refused");
     check.mutants.push_back({json_string(mutant, "mutant"), json_string(mutant, "shape"),
-                             json_bool(mutant, "refused") && json_bool(mutant, "applicable", true)
-                                 ? VerdictKind::wrong
-                                 : VerdictKind::same,
-                             refused, json_string(mutant, "reason")});
+                             refused ? VerdictKind::wrong : VerdictKind::same, refused || !applies,
+                             json_string(mutant, "reason")});
   }
-  return {};
+  return check_baseline(task, request, libraries, check, stop);
 }
 
 // A command task's graders must tell the start from a broken candidate: one whose editable files
@@ -47,15 +63,16 @@ Status check_command(const LoadedTask& task, EvaluationRequest request, TaskChec
                      std::stop_token stop) {
   const TempFolder scratch = TRY(TempFolder::make("marathon-check"));
   const std::filesystem::path start = task.folder / task.task.files.start;
+  bool differs = false;
   for (const std::filesystem::path& file : TRY(editable_files(task.task, start))) {
     const bool parameters = file == std::filesystem::path(params_file);
+    differs = differs || !parameters;
     TRY(make_folders((scratch.path() / file).parent_path()));
     TRY(write_file(scratch.path() / file, parameters ? TRY(read_file(start / file)) : ""));
   }
+  if (!differs) return {};  // parameters are all that there is: they are never empty
   request.candidate_folder = scratch.path();
-  const Verdict verdict = TRY(judge_command(
-      task, request, [](const std::string&, const std::string&, double) { return Status(); },
-      stop));
+  const Verdict verdict = TRY(judge_command(task, request, silent, stop));
   check.mutants.push_back({"editable files empty", "-", verdict.kind, !is_measured(verdict.kind),
                            verdict.reasons.empty() ? "" : verdict.reasons.front()});
   return {};
@@ -95,8 +112,7 @@ Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop
         {(task->folder / "task.toml").string(), 0, 0, false, mutants.error().what});
     return check;
   }
-  check.start = TRY(make_local_executor()->evaluate(
-      request, [](const std::string&, const std::string&, double) { return Status(); }, stop));
+  check.start = TRY(make_local_executor()->evaluate(request, silent, stop));
   const bool start_passes =
       is_measured(check.start->kind) || check.start->kind == VerdictKind::ambiguous;
   check.ok = start_passes && std::all_of(check.mutants.begin(), check.mutants.end(),

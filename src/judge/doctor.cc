@@ -1,10 +1,14 @@
 // What this machine can do, and what to install for the rest.
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/statvfs.h>
+
+#include <cstdlib>
 
 #include "base/file.h"
 #include "judge/build.h"
 #include "judge/judge.h"
+#include "judge/profile.h"
 
 namespace marathon {
 
@@ -34,18 +38,37 @@ Finding sandbox() {
 }
 
 Finding counters() {
+  const char* instead = "valgrind's callgrind counts instructions instead";
   if (!find_program("perf"))
     return {"counters", "perf is not installed",
-            "apt-get install linux-perf (optional: callgrind counts instructions instead)", true};
+            fmt::format("apt-get install linux-perf (optional: {})", instead), true};
   ProcessSpec spec;
-  spec.argv = {"perf", "stat", "-x,", "-e", "instructions", "true"};
+  spec.argv = {"perf", "stat", "-x,", "-e", "instructions:u", "true"};
   spec.environment = clean_environment("/tmp");
   spec.timeout_s = 10;
   const Result<ProcessResult> result = run_process(spec);
-  const bool works =
-      result && result->exit_code == 0 && result->err.find("not supported") == std::string::npos;
-  if (works) return {"counters", "hardware counters work", "", true};
-  return {"counters", "none on this machine", "callgrind counts instructions instead", true};
+  if (result && result->exit_code == 0 && read_perf_stat(result->err)["instructions"] > 0)
+    return {"counters", "hardware counters work", "", true};
+  const Result<std::string> paranoid = read_file("/proc/sys/kernel/perf_event_paranoid", 100);
+  if (paranoid && std::atoi(paranoid->c_str()) > 2)
+    return {"counters", "not allowed",
+            fmt::format("let an administrator set kernel.perf_event_paranoid to 2 (optional: {})",
+                        instead),
+            true};
+  return {"counters", "none on this machine", instead, true};
+}
+
+// Programs of a command task, and libraries, are run from there.
+Finding temp_folder() {
+  const char* root = std::getenv("TMPDIR");
+  const fs::path folder = root && *root ? root : "/tmp";
+  struct statvfs info {};
+  if (::statvfs(folder.c_str(), &info) != 0)
+    return {"temp folder", folder.string() + ": none", "create it or set TMPDIR", false};
+  if (info.f_flag & ST_NOEXEC)
+    return {"temp folder", folder.string() + " is mounted noexec",
+            "set TMPDIR to a folder from which programs may be run", false};
+  return {"temp folder", folder.string(), "", true};
 }
 
 Finding cores() {
@@ -99,8 +122,11 @@ std::vector<Finding> examine_machine(const fs::path& cache_folder) {
           sandbox(),
           counters(),
           program("valgrind", "valgrind", "valgrind", false),
+          program("objdump", "objdump", "binutils", false),
+          program("python3", "python3", "python3 (for Triton tasks, which come later)", false),
           cores(),
           governor(),
+          temp_folder(),
           disk(cache_folder),
           program("nvcc", "nvcc",
                   "nvidia-cuda-toolkit (only for GPU tasks, which this version does not judge yet)",

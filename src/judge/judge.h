@@ -53,9 +53,9 @@ struct EvaluationRequest {
   bool race = true;  // stop early when the loss is certain
   bool profile_new_best = true;
   bool profile = false;  // whatever it is measured as
-  uint64_t seed = 0;  // 0: a secret one
-  double noise = 0;   // A/A half width; 0: the floor of the clock only
-  int64_t core = -1;  // -1: the judge chooses
+  uint64_t seed = 0;     // 0: a secret one
+  double noise = 0;      // A/A half width; 0: the floor of the clock only
+  int64_t core = -1;     // -1: the judge chooses
   bool unsafe_no_sandbox = false;
   std::filesystem::path cache_folder;   // builds by content and compiler; peaks by machine
   std::filesystem::path result_folder;  // gets build.txt, profile.txt …: what the verdict names

@@ -44,7 +44,7 @@ class FileCheck {
     want_folder(task_.files.start, "the starting solution ([files] start)");
     for (const std::string& pattern : task_.files.editable) want_match(pattern);
     for (const std::string& pattern : task_.files.frozen) want_frozen(pattern);
-    if (task_.kind == TaskKind::command) return;
+    if (task_.kind == TaskKind::command) return check_graders();
     want_file(task_.files.oracle, "the oracle ([files] oracle)");
     want_folder(task_.files.baseline, "the baseline ([files] baseline)");
     for (const std::string& source : task_.build.sources) {
@@ -57,8 +57,34 @@ class FileCheck {
   }
 
  private:
-  void say(std::string message) {
-    problems_.push_back({(folder_ / "task.toml").string(), 0, 0, false, std::move(message)});
+  void say(std::string message, bool warning = false) {
+    problems_.push_back({(folder_ / "task.toml").string(), 0, 0, warning, std::move(message)});
+  }
+  // A program of the task that grades must be one that no candidate can change.
+  void check_graders() {
+    const std::pair<const char*, const std::vector<std::string>&> steps[] = {
+        {"check", task_.command.check}, {"measure", task_.command.measure}};
+    for (const auto& [name, argv] : steps) {
+      for (const std::string& word : argv) {
+        const fs::path file = fs::path(word).lexically_normal();
+        const auto is_in = [&](const std::vector<std::string>& patterns) {
+          return std::any_of(patterns.begin(), patterns.end(),
+                             [&](const std::string& pattern) { return matches(file, pattern); });
+        };
+        if (is_in(task_.files.frozen)) continue;
+        if (is_in(task_.files.editable)) {
+          say(
+              fmt::format("[command] {}: '{}' grades and is editable: a candidate would grade "
+                          "itself; name it under [files] frozen",
+                          name, word));
+        } else if (fs::is_regular_file(folder_ / task_.files.start / file)) {
+          say(fmt::format("[command] {}: '{}' grades and is not frozen: what runs in the workspace "
+                          "could change it; name it under [files] frozen",
+                          name, word),
+              true);
+        }
+      }
+    }
   }
   void want_file(const fs::path& file, const char* what) {
     if (!fs::is_regular_file(folder_ / file))

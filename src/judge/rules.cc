@@ -186,12 +186,12 @@ std::optional<std::string> broken_state_rule(const ElfFacts& facts) {
 std::optional<std::string> foreign_hook(const ElfFacts& facts,
                                         const std::vector<std::string>& hooks,
                                         std::vector<std::string_view> own) {
+  // Without a symbol table there are no names, and only their number can be right.
+  if (!facts.has_symbol_table && hooks.size() <= own.size()) return std::nullopt;
   for (const std::string& hook : hooks) {
-    const std::string_view name = facts.has_symbol_table || hook != "?" ? hook : own.front();
-    const auto found = std::find(own.begin(), own.end(), name);
+    const auto found = std::find(own.begin(), own.end(), hook);
     if (found == own.end()) return hook;
     own.erase(found);
-    if (own.empty()) own.emplace_back("");  // front() stays valid; no function is named so
   }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "bench/parallel.h"
+#include "bench/peaks.h"
 
 namespace marathon {
 
@@ -56,6 +57,10 @@ Result<Drawn> draw(Session& session, ShapePlan& plan) {
     }
   }
   return drawn;
+}
+
+double seconds_a_call(const Run& run, int32_t calls) {
+  return 1e-9 * static_cast<double>(run.times.wall_ns) / calls;
 }
 
 // Errors of each output, the worst over the sets of the window.
@@ -118,9 +123,12 @@ int64_t affordable_problems(const ShapePlan& plan) {
 void plan_windows(const Session& session, ShapePlan& plan, double fastest_call_s) {
   const MeasurePlan& measure = session.task.measure;
   const int64_t wanted = static_cast<int64_t>(window_aim_s / std::max(fastest_call_s, 1e-7)) + 1;
-  int64_t sets = std::clamp<int64_t>(std::max(wanted, measure.buffer_sets), 2, max_sets);
-  // A call on large data is long enough alone, and drawing its inputs takes longer.
   const int64_t touched = static_cast<int64_t>(plan.touched_bytes()) + 1;
+  // Longer windows only as far as the last level of cache holds them: beyond, warm is not warm.
+  const int64_t fit = std::max<int64_t>(last_level_cache_bytes() / 2 / touched, 1);
+  int64_t sets =
+      std::clamp<int64_t>(std::max(std::min(wanted, fit), measure.buffer_sets), 2, max_sets);
+  // A call on large data is long enough alone, and drawing its inputs takes longer.
   if (fastest_call_s > long_call_s) sets = std::clamp<int64_t>(window_bytes / touched, 1, sets);
   const int64_t one = std::max(input_arena_bytes(plan.sizes, 1), output_arena_bytes(plan.sizes, 1));
   sets = std::min(sets, std::max<int64_t>(1, arena_limit / one));
@@ -157,7 +165,7 @@ class Checker {
       result.reason = failure->why;
       fail_at(plan, std::move(*failure));
     } else {
-      plan.call_s = 1e-9 * static_cast<double>(run.times.cpu_ns) / draws;
+      plan.call_s = seconds_a_call(run, draws);
       if (const std::optional<ShapeFailure> second = repeat(plan, window, run))
         fail_at(plan, *second);
       if (plan.shape->set == ShapeSet::listed) look_at_baseline(plan, drawn, window, result);
@@ -184,9 +192,8 @@ class Checker {
   }
 
   // The same inputs at other addresses must give the same bits: a difference is a race or a read of
-  // memory that nobody wrote.
-  std::optional<ShapeFailure> repeat(const ShapePlan& plan, const Window& window,
-                                     const Run& first) {
+  // memory that nobody wrote. And a second call tells better how long one takes.
+  std::optional<ShapeFailure> repeat(ShapePlan& plan, const Window& window, const Run& first) {
     const std::vector<Values> before = outputs_of(session_, plan, first, worker_);
     const Solved* again[] = {&window.problem(0)};
     const Result<Window> one = Window::make(plan, again);
@@ -195,6 +202,7 @@ class Checker {
     if (std::optional<ShapeFailure> failure =
             run_window(session_, plan, *one, worker_, CacheState::warm, second))
       return failure;
+    plan.call_s = std::min(plan.call_s, seconds_a_call(second, 1));
     if (!same_bits(before, outputs_of(session_, plan, second, worker_)))
       all_.not_repeatable = plan.shape->name;
     return check_window(session_, plan, *one, second, worker_);
@@ -209,7 +217,7 @@ class Checker {
           run_window(session_, plan, window, *baseline_, CacheState::warm, run);
       if (!failure) {
         result.baseline_error = worst_of(errors_in(session_, plan, drawn, run, *baseline_));
-        fastest_s = std::min(fastest_s, 1e-9 * static_cast<double>(run.times.cpu_ns) / draws);
+        fastest_s = std::min(fastest_s, seconds_a_call(run, draws));
         failure = check_window(session_, plan, window, run, *baseline_);
       }
       if (failure) all_.baseline_trouble = "shape " + plan.shape->name + ": " + failure->why;

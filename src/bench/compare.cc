@@ -241,25 +241,32 @@ std::string place_in_words(const Tensor& output, const std::vector<int64_t>& ext
 }
 
 std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound, const Tensor& output,
-                         const std::vector<int64_t>& extents) {
+                         const std::vector<int64_t>& extents, Places places) {
   const std::string& name = output.name;
-  if (!figures.not_finite.empty()) return fmt::format("output {}: {}", name, figures.not_finite);
+  const bool told = places == Places::told;
+  const auto at = [&](const char* what, int64_t first, int64_t last) {
+    return told ? what + place_in_words(output, extents, first, last) : std::string();
+  };
+  if (!figures.not_finite.empty()) {
+    return told ? fmt::format("output {}: {}", name, figures.not_finite)
+                : fmt::format(
+                      "output {}: NaN or infinity where there should be none, or none where there "
+                      "should be",
+                      name);
+  }
   // Written as "not at most", so that a NaN never passes.
   if (!(figures.block <= bound.block)) {
-    return fmt::format(
-        "output {}: relative error {:.2e} over the rows at {}, allowed {:.2e}", name, figures.block,
-        place_in_words(output, extents, figures.worst_block, figures.worst_block_end), bound.block);
+    return fmt::format("output {}: relative error {:.2e}{}, allowed {:.2e}", name, figures.block,
+                       at(" over the rows at ", figures.worst_block, figures.worst_block_end),
+                       bound.block);
   }
   if (!(figures.row <= bound.row)) {
-    return fmt::format(
-        "output {}: relative error {:.2e} in the row at {}, allowed {:.2e}", name, figures.row,
-        place_in_words(output, extents, figures.worst_row, figures.worst_row), bound.row);
+    return fmt::format("output {}: relative error {:.2e} in a row{}, allowed {:.2e}", name,
+                       figures.row, at(" at ", figures.worst_row, figures.worst_row), bound.row);
   }
   if (!(figures.element <= bound.element)) {
-    return fmt::format(
-        "output {}: one element errs by {:.2e} of its block's "
-        "RMS, allowed {:.2e}",
-        name, figures.element, bound.element);
+    return fmt::format("output {}: one element errs by {:.2e} of its block's RMS, allowed {:.2e}",
+                       name, figures.element, bound.element);
   }
   return "";
 }

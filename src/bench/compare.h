@@ -3,8 +3,8 @@
 // The last axis of an output is cut into rows of at most 128 elements. A row is named by its place
 // in the grid of the other axes and the cut. For each axis of that grid with 16 places or more, a
 // slice is all rows that differ in this axis only (a head's tokens, a matrix' rows), and a block is
-// 64 rows of a slice in a row. Where no axis is that long, all rows together are one slice. With
-// e = output - oracle and RMS over the elements of a piece:
+// 64 rows of a slice in a row. Where no axis is that long, all rows together are one slice. With e
+// = output - oracle and RMS over the elements of a piece:
 //
 //   block error   = RMS(e, block) / max(RMS(oracle, block), 0.1 RMS(oracle, slice))
 //   row error     = RMS(e, row)   / max(RMS(oracle, row), 0.1 RMS(oracle, block),
@@ -43,9 +43,11 @@ ErrorBound bound_of(const Tolerance& tolerance, const std::string& output,
                     const ErrorFigures& emulation);
 ErrorBound wider(const ErrorBound& a, const ErrorBound& b);
 
-// Empty when `figures` keeps the bound; else the reason in words.
+// Empty when `figures` keeps the bound; else the reason in words. Where in the output it is wrong
+// is not told for hidden shapes: it would tell their dims.
+enum class Places { told, untold };
 std::string broken_bound(const ErrorFigures& figures, const ErrorBound& bound, const Tensor& output,
-                         const std::vector<int64_t>& extents);
+                         const std::vector<int64_t>& extents, Places places = Places::told);
 
 // "B 0, T 64–127, H 3": the elements from `first` to `last`, by the names of the axes.
 std::string place_in_words(const Tensor& output, const std::vector<int64_t>& extents, int64_t first,

@@ -6,10 +6,6 @@ namespace marathon {
 
 namespace {
 
-// Time of half the calls, doubled, over the time of all. Far from 1 means that work is done outside
-// of the calls, or that one call works for others. Wide, because one disturbed window must not
-// accuse anybody, and a window's constant part (cold code) is real.
-constexpr double most_slope = 1.6;
 constexpr double suspicious_share = 0.5;  // of an arm's windows
 
 bool is_most(int64_t count, int64_t of) {
@@ -44,20 +40,14 @@ Judgement judge_failures(const Measurement& m) {
   const ArmCount& candidate = m.counts[static_cast<size_t>(Arm::candidate)];
   if (is_most(candidate.overworked, candidate.windows)) {
     return {VerdictKind::suspicious,
-            "the two clocks disagree: the process used more CPU time than "
-            "passed in its calls, so "
-            "more than one thread worked, or code ran where nobody measures (a "
-            "signal handler?)"};
+            "the two clocks disagree: the process used more CPU time than passed in its calls, so "
+            "more than one thread worked, or code ran where nobody measures (a signal handler?)"};
   }
   if (m.slope.empty()) return {};
-  // The other way round (half of the calls in less than half of the time) gains nobody anything: it is a
-  // full window that other work made longer.
-  if (const double slope = median(m.slope); slope > most_slope) {
-    return {VerdictKind::suspicious,
-            fmt::format("time does not grow with the number of calls: half of "
-                        "them took {:.0f} % of "
-                        "the time of all",
-                        50 * slope)};
+  if (const double slope = median(m.slope); is_flat(slope)) {
+    return {VerdictKind::suspicious, fmt::format("time does not grow with the number of calls: "
+                                                 "half of them took {:.0f} % of the time of all",
+                                                 50 * slope)};
   }
   return {};
 }

@@ -153,8 +153,7 @@ class Evaluation {
     } else if (is_measured(again.kind)) {
       again.reasons.insert(
           again.reasons.begin(),
-          fmt::format("{} at first (gain {:.3f}), not confirmed by a fresh "
-                      "measurement ({:.3f})",
+          fmt::format("{} at first (gain {:.3f}), not confirmed by a fresh measurement ({:.3f})",
                       to_string(verdict.kind), verdict.gain.value, again.gain.value));
       again.kind = VerdictKind::same;
     }
@@ -208,8 +207,7 @@ class Evaluation {
       if (floor.impossible_us <= 0 || found->time_us >= floor.impossible_us) continue;
       found->verdict = VerdictKind::suspicious;
       impossible = fmt::format(
-          "shape {}: {:.3f} µs is below what this core can do at all ({:.3f} "
-          "µs): held for review",
+          "shape {}: {:.3f} µs is below what this core can do at all ({:.3f} µs): held for review",
           name, found->time_us, floor.impossible_us);
     }
     return impossible;

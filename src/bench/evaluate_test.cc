@@ -98,6 +98,9 @@ TEST(Evaluate, AHiddenShapeIsNotNamed) {
   const Verdict verdict = judged(toy().candidate(honest_body() + "if (T == 1) last[0] += 1;"));
   expect(verdict, VerdictKind::wrong, "a hidden shape: output last");
   EXPECT_EQ(why(verdict).find("one"), std::string::npos) << why(verdict);
+  // "C 0–2" would tell its dims.
+  EXPECT_EQ(why(verdict).find("C "), std::string::npos) << why(verdict);
+  EXPECT_EQ(verdict.shapes[2].reason.find("C "), std::string::npos);
 }
 
 TEST(Evaluate, OverrunsTouchCanaries) {

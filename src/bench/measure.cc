@@ -21,6 +21,7 @@ constexpr double disturbed_share = 0.03, disturbed_ns = 30'000;
 constexpr double overworked_share = 0.05, overworked_ns = 100'000;
 constexpr int64_t attempts_a_round = 3;
 constexpr int32_t first_window_sets = 2, other_cache_windows = 2;
+constexpr int slope_pairs = 9;
 constexpr int64_t kept_inputs_limit = 384 << 20;
 
 struct Runner {
@@ -251,27 +252,40 @@ class Measurer {
       return true;
     }
     result_.ambiguous = fmt::format(
-        "other work disturbed {} of {} windows (shape {}): measure "
-        "on a quieter machine, or keep "
+        "other work disturbed {} of {} windows (shape {}): measure on a quieter machine, or keep "
         "core {} free",
         result_.discarded(), result_.windows(), result_.shapes[shape]->shape->name, session_.core);
     return false;
   }
 
-  // Half of the calls must take half of the time; and the figure of the other cache state.
+  // Half of the calls must take half of the time. One window is enough to say that they do; before
+  // anything else is said, more pairs decide.
+  Result<bool> run_slope(Runner& runner, size_t shape) {
+    const ShapePlan& plan = *result_.shapes[shape];
+    const int32_t half = plan.sets / 2;
+    Net net;
+    if (!run_one(runner, plan, TRY(banks_[shape].take(half)), decides_, net)) return false;
+    const double whole = median(result_.samples[static_cast<size_t>(runner.arm)].back()[shape]);
+    double slope = net.wall_ns / half / whole;
+    if (is_flat(slope)) {
+      std::vector<double> pairs;
+      for (int i = 0; i < slope_pairs; ++i) {
+        Net all;
+        if (!run_one(runner, plan, TRY(banks_[shape].take(half)), decides_, net)) return false;
+        if (!run_one(runner, plan, TRY(banks_[shape].take(plan.sets)), decides_, all)) return false;
+        pairs.push_back(net.wall_ns / half / (all.wall_ns / plan.sets));
+      }
+      slope = median(pairs);
+    }
+    result_.slope.push_back(slope);
+    return true;
+  }
+
+  // The slope, and the figure of the other cache state.
   Result<bool> run_extras(Runner& runner, size_t shape) {
     const ShapePlan& plan = *result_.shapes[shape];
+    if (plan.sets >= 4 && !TRY(run_slope(runner, shape))) return false;
     Net net;
-    if (plan.sets >= 4) {
-      const int32_t half = plan.sets / 2;
-      const Window window = TRY(banks_[shape].take(half));
-      if (!run_one(runner, plan, window, decides_, net)) return false;
-      const double whole = median(result_.samples[static_cast<size_t>(runner.arm)].back()[shape]);
-      // A window has a constant part that is nobody's fault: cold code, the first touch of new
-      // pages.
-      const double wall_ns = std::max(net.wall_ns - constant_part_ns, 0.0);
-      if (!net.is_disturbed()) result_.slope.push_back(wall_ns / half / whole);
-    }
     const CacheState other = decides_ == CacheState::warm ? CacheState::cold : CacheState::warm;
     for (int i = 0; i < other_cache_windows; ++i) {
       const Window window = TRY(banks_[shape].take(plan.sets));
@@ -291,6 +305,8 @@ class Measurer {
 };
 
 }  // namespace
+
+bool is_flat(double slope) { return slope > 1.6; }
 
 int64_t Measurement::windows() const {
   int64_t all = 0;

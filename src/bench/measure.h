@@ -50,6 +50,11 @@ struct Measurement {
   std::vector<double> all_samples(Arm arm, size_t shape) const;
 };
 
+// Half of the calls took so much of the time that work must be done outside of the calls, or one
+// call works for others. Wide, because a window's constant part (cold code) is real. The other way
+// round (less than half of the time) gains nobody anything: other work made a full window longer.
+bool is_flat(double slope);
+
 struct MeasureOptions {
   int64_t restarts = 5;
   bool race = false;   // the first restart is half as long: enough to see a clear loss

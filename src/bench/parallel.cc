@@ -61,8 +61,8 @@ Status without_exception(const std::function<Status(int64_t)>& work, int64_t i) 
     return work(i);
   } catch (const std::bad_alloc&) {
     return fail(Fault::no_space,
-                "out of memory while the oracle works: free some, or make the "
-                "task's shapes or measure.buffer_sets smaller");
+                "out of memory while the oracle works: free some, or make the task's shapes or "
+                "measure.buffer_sets smaller");
   }
 }
 

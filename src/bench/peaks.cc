@@ -115,8 +115,7 @@ Result<double> unit_seconds(const std::function<void(int64_t)>& work, int64_t am
   }
   if (agreed < 2)
     return fail(Fault::retry,
-                "the probe of the machine's peaks does not "
-                "repeat: twice the work does not take "
+                "the probe of the machine's peaks does not repeat: twice the work does not take "
                 "twice the time");
   return best;
 }

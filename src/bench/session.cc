@@ -269,8 +269,9 @@ std::optional<ShapeFailure> check_window(const Session& session, const ShapePlan
       const Values found = output_of(session, plan, run, set, tensor, worker);
       const ErrorFigures figures =
           errors_of(found, window.problem(set).expected[tensor], plan.extents[tensor]);
+      const Places places = plan.shape->set == ShapeSet::hidden ? Places::untold : Places::told;
       const std::string broken =
-          broken_bound(figures, bound, session.task.tensors[tensor], plan.extents[tensor]);
+          broken_bound(figures, bound, session.task.tensors[tensor], plan.extents[tensor], places);
       if (!broken.empty()) return ShapeFailure{VerdictKind::wrong, broken};
     }
   }

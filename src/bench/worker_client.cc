@@ -50,8 +50,7 @@ WorkerFailure forged() {
 std::string signal_sentence(int signal) {
   switch (signal) {
     case SIGSEGV:
-      return "a memory fault (SIGSEGV): an address out of bounds, or a write to "
-             "an input, which is "
+      return "a memory fault (SIGSEGV): an address out of bounds, or a write to an input, which is "
              "read-only";
     case SIGBUS:
       return "a bus error (SIGBUS)";
@@ -146,11 +145,9 @@ std::optional<WorkerFailure> Worker::after_death(const std::string& doing) {
   const ProcessResult& result = process_.result();
   const std::string said = result.err.empty() ? "" : ": " + result.err.substr(0, 400);
   if (result.signal == SIGKILL) {
-    dead_ = {VerdictKind::crashed,
-             fmt::format("the process was killed while {}: a forbidden system "
-                         "call, or the machine "
-                         "ran out of memory",
-                         doing)};
+    dead_ = {VerdictKind::crashed, fmt::format("the process was killed while {}: a forbidden "
+                                               "system call, or the machine ran out of memory",
+                                               doing)};
   } else if (result.signal != 0) {
     dead_ = {VerdictKind::crashed,
              fmt::format("{} while {}", signal_sentence(result.signal), doing)};

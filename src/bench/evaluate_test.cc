@@ -146,6 +146,15 @@ TEST(Evaluate, Crashes) {
          VerdictKind::crashed, "while being loaded");
 }
 
+TEST(Evaluate, MemoryIsLimited) {
+  const Verdict verdict = judged(toy().candidate(
+      honest_body() +
+          "if (char* much = (char*)malloc(2UL << 30)) { memset(much, 1, 4096); memset(y, "
+          "0, T * C * 4); }",
+      "#include <stdlib.h>\n"));
+  EXPECT_TRUE(is_measured(verdict.kind) || verdict.kind == VerdictKind::ambiguous) << why(verdict);
+}
+
 TEST(Evaluate, EndlessCallsAreKilled) {
   expect(judged(toy().candidate("for (volatile int i = 0;; i = i + 1) {}")), VerdictKind::timed_out,
          "no answer within");

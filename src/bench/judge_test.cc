@@ -218,6 +218,29 @@ TEST_F(Program, AVerdictIsWrittenAndStagesAreLinesOfJson) {
   EXPECT_EQ(json_string(*line, "stage"), "check");
 }
 
+TEST_F(Program, TheProfileModeRunsOneShape) {
+  const ToyTask toy;
+  const auto profile = [&](const std::string& shape) {
+    ProcessSpec spec;
+    spec.argv = {(own_folder() / "marathon-worker").string(),
+                 "profile",
+                 "--lib",
+                 toy.honest().string(),
+                 "--task-folder",
+                 toy.folder().string(),
+                 "--shape",
+                 shape,
+                 "--calls",
+                 "3"};
+    spec.environment = clean_environment(folder_.path());
+    return *run_process(spec);
+  };
+  EXPECT_EQ(profile("T100-C64").exit_code, 0);
+  const ProcessResult unknown = profile("nowhere");
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_NE(unknown.err.find("no shape 'nowhere'"), std::string::npos);
+}
+
 std::vector<int> children_of(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children");
   std::vector<int> children;

@@ -37,47 +37,61 @@ Memory allocate(int64_t bytes) {
   return memory;
 }
 
-Status run(const Arguments& arguments) {
-  const std::string path = arguments.task_folder + "/task.toml";
-  const ParsedTask parsed = parse_task(TRY(read_file(path)), path);
+Result<Task> read_task(const std::string& folder) {
+  const std::string path = folder + "/task.toml";
+  ParsedTask parsed = parse_task(TRY(read_file(path)), path);
   if (!parsed.ok()) return fail(Fault::invalid, path + " is not valid; see: marathon task check");
-  const Task& task = parsed.task;
-  const Shape* shape = nullptr;
-  for (const Shape& one : task.shapes) {
-    if (one.name == arguments.shape) shape = &one;
-  }
-  if (!shape) return fail(Fault::not_found, "the task has no shape " + arguments.shape);
-  void* handle = ::dlopen(arguments.lib.c_str(), RTLD_NOW);
-  if (!handle) return fail(Fault::invalid, ::dlerror());
-  const auto entry =
-      reinterpret_cast<int (*)(const MarathonArgs*)>(::dlsym(handle, "marathon_run"));
-  const auto wish = reinterpret_cast<int64_t (*)(const int64_t*, int64_t)>(
-      ::dlsym(handle, "marathon_workspace_bytes"));
-  if (!entry) return fail(Fault::invalid, "it exports no marathon_run");
+  return std::move(parsed.task);
+}
 
-  const std::vector<int64_t> dims = dims_of(task, *shape);
+Result<const Shape*> find_shape(const Task& task, const std::string& name) {
+  for (const Shape& shape : task.shapes) {
+    if (shape.name == name) return &shape;
+  }
+  return fail(Fault::not_found, "the task has no shape '" + name + "'");
+}
+
+// Every tensor of the shape, inputs drawn from a fixed seed.
+Result<std::vector<Memory>> make_tensors(const Task& task, const Shape& shape) {
   std::vector<Memory> memories;
-  std::vector<void*> pointers;
   for (const Tensor& tensor : task.tensors) {
-    memories.push_back(allocate(TRY(elements_of(task, tensor, *shape)) * bytes_of(tensor.dtype)));
-    pointers.push_back(memories.back().get());
+    memories.push_back(allocate(TRY(elements_of(task, tensor, shape)) * bytes_of(tensor.dtype)));
     if (!memories.back()) return fail(Fault::no_space, "out of memory for the shape's tensors");
     if (tensor.role == Role::input)
-      TRY(Sampler::make(task, tensor, *shape)).fill(memories.back().get(), memories.size());
+      TRY(Sampler::make(task, tensor, shape)).fill(memories.back().get(), memories.size());
   }
-  const int64_t workspace_bytes = wish ? wish(dims.data(), static_cast<int64_t>(dims.size())) : 0;
-  const Memory workspace = allocate(workspace_bytes);
-  const MarathonArgs args{1,
-                          static_cast<int64_t>(dims.size()),
-                          dims.data(),
-                          static_cast<int64_t>(pointers.size()),
-                          pointers.data(),
-                          workspace.get(),
-                          workspace_bytes};
-  for (int64_t call = 0; call < arguments.calls; ++call) {
-    if (entry(&args) != 0) return fail(Fault::invalid, "marathon_run refused the shape");
+  return memories;
+}
+
+Status call_many_times(void* library, MarathonArgs args, int64_t calls) {
+  const auto run = reinterpret_cast<int (*)(const MarathonArgs*)>(::dlsym(library, "marathon_run"));
+  const auto wish = reinterpret_cast<int64_t (*)(const int64_t*, int64_t)>(
+      ::dlsym(library, "marathon_workspace_bytes"));
+  if (!run) return fail(Fault::invalid, "it exports no marathon_run");
+  args.workspace_bytes = wish ? wish(args.dims, args.dim_count) : 0;
+  if (args.workspace_bytes < 0 || args.workspace_bytes > 1LL << 30)
+    return fail(Fault::invalid, "it asks for a workspace of less than 0 or more than 1 GiB");
+  const Memory workspace = allocate(args.workspace_bytes);
+  args.workspace = workspace.get();
+  for (int64_t call = 0; call < calls; ++call) {
+    if (run(&args) != 0) return fail(Fault::invalid, "marathon_run refused the shape");
   }
   return {};
+}
+
+Status run(const Arguments& arguments) {
+  const Task task = TRY(read_task(arguments.task_folder));
+  const Shape& shape = *TRY(find_shape(task, arguments.shape));
+  const std::vector<int64_t> dims = dims_of(task, shape);
+  const std::vector<Memory> memories = TRY(make_tensors(task, shape));
+  std::vector<void*> pointers;
+  for (const Memory& memory : memories) pointers.push_back(memory.get());
+  void* library = ::dlopen(arguments.lib.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) return fail(Fault::invalid, ::dlerror());
+  return call_many_times(library,
+                         {1, static_cast<int64_t>(dims.size()), dims.data(),
+                          static_cast<int64_t>(pointers.size()), pointers.data(), nullptr, 0},
+                         arguments.calls);
 }
 
 }  // namespace

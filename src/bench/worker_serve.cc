@@ -29,7 +29,7 @@ struct Arguments {
   std::string lib;
   int core = -1;
   bool require_full = true, spin = false;
-  int64_t max_memory_bytes = 8LL << 30;
+  int64_t own_memory_bytes = 1LL << 30;  // beyond the arenas: code, stack, tables
 };
 
 struct Entries {
@@ -80,13 +80,21 @@ void pin(int core) {
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
-Jail jail_of(const Arguments& arguments) {
+// Should memory run out all the same, the kernel takes the worker and nobody else.
+void offer_to_the_oom_killer() {
+  if (std::FILE* file = std::fopen("/proc/self/oom_score_adj", "w")) {
+    std::fputs("1000", file);
+    std::fclose(file);
+  }
+}
+
+Jail jail_of(const Arguments& arguments, int64_t arena_bytes) {
   Jail jail;
   // What the dynamic linker needs for libc, libm and libstdc++, and the candidate itself. Nothing
   // can be written anywhere.
   jail.read_execute = {"/lib", "/lib64", "/usr/lib", "/usr/lib64", arguments.lib};
   jail.read_only = {"/etc/ld.so.cache"};
-  jail.max_memory_bytes = arguments.max_memory_bytes;
+  jail.max_memory_bytes = arena_bytes + arguments.own_memory_bytes;
   jail.max_file_bytes = 1;
   jail.max_open_files = 64;
   return jail;
@@ -179,8 +187,8 @@ ssize_t next_request(WorkerRequest& request, bool soon) {
   return ::recv(worker_channel_fd, &request, sizeof request, 0);
 }
 
-SandboxLevel jail(const Arguments& arguments) {
-  Jail jail = jail_of(arguments);
+SandboxLevel jail(const Arguments& arguments, int64_t arena_bytes) {
+  Jail jail = jail_of(arguments, arena_bytes);
   // Sanitizers reserve terabytes of address space: a limit on it would end the worker at once.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   jail.max_memory_bytes = 0;
@@ -216,7 +224,9 @@ int worker_serve_main(int argc, char** argv) {
   char* outputs = map_arena(worker_outputs_fd, PROT_READ | PROT_WRITE, output_bytes);
   ::close(worker_inputs_fd);
   ::close(worker_outputs_fd);
-  say(hello_jailed, static_cast<int64_t>(jail(arguments)));
+  offer_to_the_oom_killer();
+  const int64_t arena_bytes = static_cast<int64_t>(input_bytes + output_bytes);
+  say(hello_jailed, static_cast<int64_t>(jail(arguments, arena_bytes)));
   // From here on the candidate's code may run (constructors first).
   Server server(load(arguments.lib), inputs, outputs);
   say(hello_loaded, 0);

@@ -114,11 +114,12 @@ std::string why_it_failed(const BuildJob& job, const ProcessResult& result) {
   if (result.too_many_processes) return "the compiler started too many processes";
   if (says(text, {"File size limit exceeded", "File too large"}))
     return fmt::format("the object file is larger than {} MB", max_object_bytes >> 20);
-  for (const char* mark : {"fatal error: ", "error: ", "Error: ", "undefined reference"}) {
-    const size_t at = text.find(mark);
-    if (at == std::string::npos) continue;
-    const size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
-    return text.substr(begin, std::min<size_t>(text.find('\n', at) - begin, 400));
+  size_t first = std::string::npos;
+  for (const char* mark : {"fatal error: ", "error: ", "Error: ", "undefined reference"})
+    first = std::min(first, text.find(mark));
+  if (first != std::string::npos) {
+    const size_t begin = text.rfind('\n', first) + 1;  // npos + 1 is 0
+    return text.substr(begin, std::min<size_t>(text.find('\n', first) - begin, 400));
   }
   if (result.signal != 0) return fmt::format("the compiler was ended by signal {}", result.signal);
   return text.empty() ? fmt::format("the compiler failed with exit code {}", result.exit_code)

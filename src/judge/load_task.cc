@@ -99,9 +99,11 @@ class FileCheck {
     if (!files) return;
     const bool found = std::any_of(files->begin(), files->end(),
                                    [&](const fs::path& file) { return matches(file, pattern); });
+    // A pattern may stand for files that a candidate adds.
+    const bool is_pattern = pattern.find_first_of("*?[") != std::string::npos;
     if (!found)
-      say(fmt::format("[files] editable: nothing in '{}' matches '{}'", task_.files.start,
-                      pattern));
+      say(fmt::format("[files] editable: nothing in '{}' matches '{}'", task_.files.start, pattern),
+          is_pattern);
   }
   void want_frozen(const std::string& pattern) {
     const Result<std::vector<fs::path>> files = list_files(folder_);

@@ -16,6 +16,8 @@ struct Case {
   const char* want;  // part of the sentence; "" when nothing is broken
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
 std::string verdict_of(const Case& one, std::vector<std::string> allowed = {}) {
   const BuildJob job =
       job_of(one.source, one.flags.empty() ? std::vector<std::string>{"-O1"} : one.flags);
@@ -50,6 +52,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "int f(int n) { std::vector<int> v(n); std::sort(v.begin(), v.end());\n"
                  "  return v[0] + (int)std::string(n, 'a').size(); }",
              {},
+             ""},
+        Case{"clean_ups_stripped",
+             "#include <vector>\n" + entry + "int f(int n) { return (int)std::vector<int>(n)[0]; }",
+             {"-O1", "-s"},
              ""},
         Case{"virtual_call",
              entry + "struct A { virtual int f() const = 0; };\n"

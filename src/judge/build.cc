@@ -141,6 +141,8 @@ Result<std::vector<std::string>> jail_words(const Jail& jail, const fs::path& sc
 
 Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail, const fs::path& scratch,
                                  bool unsafe_no_sandbox, std::stop_token stop) {
+  // Or what forks away from its parent would be neither counted nor swept.
+  TRY(become_subreaper());
   std::vector<std::string> argv = TRY(jail_words(jail, scratch, unsafe_no_sandbox));
   argv.insert(argv.end(), spec.argv.begin(), spec.argv.end());
   spec.argv = std::move(argv);

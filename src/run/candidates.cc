@@ -94,7 +94,7 @@ Status write_candidate(const fs::path& home, const std::string& run, const std::
   const State state = TRY(reader.fold());
   const Attempt& attempt = *TRY(attempt_named(state, candidate));
   const Artifacts artifacts = TRY(Artifacts::open(folder));
-  const Status written = write_files(TRY(files_of(folder, attempt)), artifacts, out);
+  Status written = write_files(TRY(files_of(folder, attempt)), artifacts, out);
   if (written || written.error().fault != Fault::not_found) return written;
   return fail(written.error(),
               fmt::format("the files of attempt #{} are no artifacts any more; git "

@@ -155,14 +155,8 @@ Status Driver::answer_call() {
   if (!again) TRY(recorder_.record(ToolStarted{turn, call.id, call.name}));
   ++patience_.calls_without_evaluation;
   ToolResult result = TRY(run_tool(*this, call, again));
-  for (const auto& [path, hash] : result.written) {
-    TRY(recorder_.patiently(
-        [&]() -> Status {
-          if (hash.empty()) return workspace_.remove(path);
-          return workspace_.write(path, TRY(artifacts().get(hash)));
-        },
-        "the workspace"));
-  }
+  TRY(recorder_.patiently([&] { return workspace_.change(result.written, artifacts()); },
+                          "the workspace"));
   // One event holds the answer and what was written.
   const size_t written_bytes = 160 * result.written.size();
   const size_t room = max_tool_result_bytes - std::min(written_bytes, max_tool_result_bytes - 500);

@@ -68,10 +68,9 @@ std::string wrong_with(const ToolSpec& spec, const Json& arguments) {
     if (!has_type(*at, argument.type))
       return fmt::format("\"{}\" must be {}", argument.name, type_name(argument.type));
   }
-  for (const auto& [name, value] : arguments.items()) {
-    const bool known = std::ranges::any_of(
-        spec.arguments, [&](const Argument& argument) { return argument.name == name; });
-    if (!known) return fmt::format("there is no argument \"{}\"", name);
+  for (Json::const_iterator at = arguments.begin(); at != arguments.end(); ++at) {
+    if (std::ranges::find(spec.arguments, at.key(), &Argument::name) == spec.arguments.end())
+      return fmt::format("there is no argument \"{}\"", at.key());
   }
   return "";
 }

@@ -138,19 +138,21 @@ Status Workspace::restore(const FileHashes& files, const Artifacts& artifacts) c
     if (*file.begin() == ".git" || files.contains(file.generic_string())) continue;
     TRY(remove_tree(folder_ / file));
   }
-  for (const auto& [path, hash] : files) TRY(write(path, TRY(artifacts.get(hash))));
+  TRY(change(files, artifacts));
   if (!fs::exists(folder_ / ".git" / "HEAD")) TRY(create());
   return {};
 }
 
-Status Workspace::write(const std::string& path, std::string_view content) const {
-  TRY(require_safe(path));
-  return write_one(folder_ / path, content);
-}
-
-Status Workspace::remove(const std::string& path) const {
-  TRY(require_safe(path));
-  return remove_tree(folder_ / path);
+Status Workspace::change(const FileHashes& written, const Artifacts& artifacts) const {
+  for (const auto& [path, hash] : written) {
+    TRY(require_safe(path));
+    if (hash.empty()) {
+      TRY(remove_tree(folder_ / path));
+    } else {
+      TRY(write_one(folder_ / path, TRY(artifacts.get(hash))));
+    }
+  }
+  return {};
 }
 
 Result<std::string> Workspace::commit(const CommitParts& parts, const Artifacts& artifacts) const {

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,8 +34,8 @@ class Workspace {
   Status create() const;  // git init
   // Makes the folder hold exactly these files.
   Status restore(const FileHashes& files, const Artifacts& artifacts) const;
-  Status write(const std::string& path, std::string_view content) const;
-  Status remove(const std::string& path) const;
+  // Path → content hash; "": removed.
+  Status change(const FileHashes& written, const Artifacts& artifacts) const;
 
   Result<std::string> commit(const CommitParts& parts, const Artifacts& artifacts) const;
   // Those of `commits` that the repository does not hold. It is not synced at every commit, so a

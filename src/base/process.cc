@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +21,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/process_spawn.h"
 #include "base/process_tree.h"
 
 namespace marathon {
@@ -73,98 +74,16 @@ class HeadTail {
   int64_t total_ = 0;
 };
 
-struct Pipe {
-  Fd read, write;
-  static Result<Pipe> make() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe", errno);
-    Pipe pipe{Fd(ends[0]), Fd(ends[1])};
-    ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
-    return pipe;
-  }
-};
-
-// ---- spawning
-
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawnattr_init(&attributes_);
-  }
-  ~SpawnPlan() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  Status fill(const ProcessSpec& spec, int out, int err) {
-    posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions_, out, 1);
-    posix_spawn_file_actions_adddup2(&actions_, err, 2);
-    int highest = 2;
-    for (const auto& [ours, theirs] : spec.pass_fds) {
-      // Through a high number first, so that no dup2 overwrites the source of a later one.
-      held_.emplace_back(::fcntl(ours, F_DUPFD_CLOEXEC, 200));
-      if (!held_.back()) return fail_errno("pass a file descriptor", errno);
-      posix_spawn_file_actions_adddup2(&actions_, held_.back().get(), theirs);
-      highest = std::max(highest, theirs);
-    }
-    for (int fd = 3; fd < highest; ++fd) {
-      if (!is_passed(spec, fd)) posix_spawn_file_actions_addclose(&actions_, fd);
-    }
-    posix_spawn_file_actions_addclosefrom_np(&actions_, highest + 1);
-    if (!spec.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions_, spec.folder.c_str());
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    return {};
-  }
-
-  Result<int> spawn(const fs::path& program, const ProcessSpec& spec) {
-    std::vector<char*> argv, environment;
-    for (const std::string& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
-    for (const std::string& word : spec.environment)
-      environment.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    environment.push_back(nullptr);
-    int pid = 0;
-    const int code = posix_spawn(&pid, program.c_str(), &actions_, &attributes_, argv.data(),
-                                 environment.data());
-    if (code != 0) return fail_errno("start " + program.string(), code);
-    return pid;
-  }
-
- private:
-  static bool is_passed(const ProcessSpec& spec, int fd) {
-    return std::any_of(spec.pass_fds.begin(), spec.pass_fds.end(),
-                       [&](const std::pair<int, int>& pair) { return pair.second == fd; });
-  }
-
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-  std::vector<Fd> held_;
-};
-
-Result<fs::path> program_of(const ProcessSpec& spec) {
-  if (spec.argv.empty() || spec.argv[0].empty())
-    return fail(Fault::invalid, "a command without a program");
-  if (spec.argv[0].find('/') != std::string::npos) return fs::path(spec.argv[0]);
-  if (std::optional<fs::path> found = find_program(spec.argv[0])) return *found;
-  return fail(Fault::not_found,
-              "no program '" + spec.argv[0] + "' in PATH; install it or give its path");
-}
-
 }  // namespace
 
 std::vector<int> live_children() {
   const std::scoped_lock lock(live_mutex);
   return live_pids;
+}
+
+std::mutex& birth_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
 
 // ---- one child
@@ -186,8 +105,8 @@ struct Process::Impl {
     char buffer[1 << 16];
     for (int i = 0; i < 64 && fd; ++i) {
       const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-      if (got < 0) return errno == EAGAIN || errno == EINTR;
-      if (got == 0) {
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+      if (got <= 0) {
         fd.reset();
         return false;
       }
@@ -240,7 +159,7 @@ struct Process::Impl {
     // A grandchild may hold the pipes open for ever: wait briefly, sweep, read the rest.
     const int64_t until = monotonic_us() + 20'000;
     while ((out || err) && monotonic_us() < until) poll_once(5, -1);
-    result.swept += sweep_descendants(live_children());
+    result.swept += sweep_strays();
     drain(out, out_text);
     drain(err, err_text);
     result.out = out_text.text();
@@ -249,9 +168,14 @@ struct Process::Impl {
     result.err_bytes = err_text.total();
   }
 
+  bool send(int signal) const {
+    return ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+  }
+  // It leads its own session, so the group is its own. Not after reap(): the number may be
+  // another's.
   void signal_group(int signal) const {
-    ::kill(-pid, signal);  // it leads its own session, so the group is its own
-    ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
+    ::kill(-pid, signal);
+    send(signal);
   }
 };
 
@@ -268,9 +192,13 @@ Result<Process> Process::start(const ProcessSpec& spec) {
         Fd(::open(spec.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!impl.file) return fail_errno("create " + spec.output_file.string(), errno);
   }
-  impl.pid = TRY(plan.spawn(program, spec));
-  remember(impl.pid);
+  {
+    const std::scoped_lock lock(birth_mutex());
+    impl.pid = TRY(plan.spawn(program, spec));
+    remember(impl.pid);
+  }
   impl.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, impl.pid, 0)));
+  if (!impl.pidfd) return fail_errno("pidfd_open (Linux 5.3 or newer has it)", errno);
   impl.out = std::move(out.read);
   impl.err = std::move(err.read);
   return process;
@@ -307,20 +235,29 @@ void Process::kill_and_sweep() {
   impl_->finish();
 }
 
+// waitid(WSTOPPED) was refused: it waits for ever when the child stands still already, and a stop
+// that the child gave itself answers for ours.
 Status Process::pause() {
-  if (::kill(impl_->pid, SIGSTOP) != 0) return fail_errno("stop the worker", errno);
-  siginfo_t info{};
-  // WNOWAIT leaves an exit status for reap().
-  if (::waitid(P_PID, static_cast<id_t>(impl_->pid), &info, WSTOPPED | WEXITED | WNOWAIT) != 0) {
-    return fail_errno("wait for the worker to stand still", errno);
+  constexpr int64_t patience_us = 10'000'000;
+  if (impl_->ended) return fail(Fault::not_found, "the worker ended");
+  impl_->send(SIGSTOP);
+  const int64_t until_us = monotonic_us() + patience_us;
+  for (int look = 0; !all_threads_stopped(impl_->pid); ++look) {
+    pollfd end = {impl_->pidfd.get(), POLLIN, 0};
+    if (::poll(&end, 1, 0) > 0) return fail(Fault::not_found, "the worker ended");
+    if (monotonic_us() > until_us)
+      return fail(Fault::timeout, "the worker does not stand still; it may hang in the kernel");
+    // Standing still takes microseconds; only one that hangs is worth sleeping for.
+    if (look < 200)
+      ::sched_yield();
+    else
+      ::usleep(200);
   }
-  if (info.si_code != CLD_STOPPED) return fail(Fault::not_found, "the worker ended");
-  ::waitid(P_PID, static_cast<id_t>(impl_->pid), &info, WSTOPPED);
   return {};
 }
 
 Status Process::resume() {
-  if (::kill(impl_->pid, SIGCONT) != 0) return fail_errno("wake the worker", errno);
+  if (impl_->ended || !impl_->send(SIGCONT)) return fail(Fault::not_found, "the worker ended");
   return {};
 }
 
@@ -330,17 +267,35 @@ namespace {
 
 enum class Limit { none, time, processes, memory };
 
-Limit broken_limit(const ProcessSpec& spec, int pid) {
-  if (spec.max_processes <= 0 && spec.max_memory_bytes <= 0) return Limit::none;
-  const std::vector<ProcessStat> tree = descendants_of(::getpid(), live_children());
-  const std::vector<ProcessStat> below = descendants_of(pid);
-  // Escaped grandchildren are ours by now (subreaper): they count as its own.
-  int64_t memory = 0, count = 1 + static_cast<int64_t>(tree.size() + below.size());
-  for (const ProcessStat& stat : tree) memory += stat.resident_bytes;
-  for (const ProcessStat& stat : below) memory += stat.resident_bytes;
-  if (spec.max_processes > 0 && count > spec.max_processes) return Limit::processes;
-  if (spec.max_memory_bytes > 0 && memory > spec.max_memory_bytes) return Limit::memory;
-  return Limit::none;
+// A program may have more threads than processes, but not so many that the machine has no pid left.
+constexpr int64_t threads_a_process = 16;
+
+struct Watch {
+  Limit limit = Limit::none;
+  bool is_near = false;  // look again soon
+};
+
+Watch watch_tree(const ProcessSpec& spec, int pid) {
+  std::vector<ProcessStat> tree = tree_of(pid);
+  // Escaped grandchildren are ours by now (subreaper): they count as its own, unless they stand in
+  // the session of another live child.
+  const std::vector<int> live = live_children();
+  for (const ProcessStat& stat : tree_of(::getpid(), live)) {
+    if (stat.session == pid || std::find(live.begin(), live.end(), stat.session) == live.end())
+      tree.push_back(stat);
+  }
+  tree.push_back(stat_of(pid));
+  int64_t memory = 0, threads = 0;
+  for (const ProcessStat& stat : tree) {
+    memory += stat.resident_bytes;
+    threads += stat.threads;
+  }
+  const int64_t count = static_cast<int64_t>(tree.size());
+  const int64_t max = spec.max_processes;
+  if (max > 0 && (count > max || threads > max * threads_a_process))
+    return {Limit::processes, true};
+  if (spec.max_memory_bytes > 0 && memory > spec.max_memory_bytes) return {Limit::memory, true};
+  return {Limit::none, max > 0 && count * 4 > max};
 }
 
 }  // namespace
@@ -359,29 +314,29 @@ Result<ProcessResult> Process::run_to_end(const ProcessSpec& spec, const std::st
                                           int wake) {
   const int64_t deadline = impl_->started_us + static_cast<int64_t>(spec.timeout_s * 1e6);
   const bool watched = spec.max_processes > 0 || spec.max_memory_bytes > 0;
-  Limit limit = Limit::none;
-  while (!impl_->ended && limit == Limit::none) {
-    if (stop.stop_requested()) {
-      kill_and_sweep();
-      return fail(Fault::cancelled, "stopped while " + spec.argv[0] + " was running");
-    }
+  Watch watch;
+  while (!impl_->ended && watch.limit == Limit::none && !stop.stop_requested()) {
     const int64_t left_us = deadline - monotonic_us();
-    if (left_us <= 0)
-      limit = Limit::time;
-    else
-      impl_->poll_once(static_cast<int>(std::min<int64_t>(left_us / 1000 + 1, watched ? 20 : 1000)),
-                       wake);
-    if (limit == Limit::none && watched && !impl_->ended) limit = broken_limit(spec, impl_->pid);
+    if (left_us <= 0) {
+      watch.limit = Limit::time;
+      break;
+    }
+    const int64_t look_ms = !watched ? 1000 : watch.is_near ? 2 : 20;
+    impl_->poll_once(static_cast<int>(std::min<int64_t>(left_us / 1000 + 1, look_ms)), wake);
+    if (watched && !impl_->ended) watch = watch_tree(spec, impl_->pid);
   }
-  if (limit == Limit::time) {
+  if (watch.limit == Limit::time) {
     impl_->signal_group(SIGTERM);
     const int64_t until = monotonic_us() + 500'000;
-    while (!impl_->ended && monotonic_us() < until) impl_->poll_once(20, -1);
+    while (!impl_->ended && monotonic_us() < until && !stop.stop_requested())
+      impl_->poll_once(20, wake);
   }
+  const bool stopped = !impl_->ended && stop.stop_requested();
   kill_and_sweep();
-  impl_->result.timed_out = limit == Limit::time;
-  impl_->result.too_many_processes = limit == Limit::processes;
-  impl_->result.too_much_memory = limit == Limit::memory;
+  if (stopped) return fail(Fault::cancelled, "stopped while " + spec.argv[0] + " was running");
+  impl_->result.timed_out = watch.limit == Limit::time;
+  impl_->result.too_many_processes = watch.limit == Limit::processes;
+  impl_->result.too_much_memory = watch.limit == Limit::memory;
   return impl_->result;
 }
 
@@ -392,36 +347,6 @@ Result<int64_t> cpu_time_ns(int pid) {
   timespec now{};
   if (::clock_gettime(clock, &now) != 0) return fail_errno("CPU time of the worker", errno);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-// ---- surroundings
-
-std::vector<std::string> clean_environment(const fs::path& temp_folder) {
-  std::vector<std::string> environment = {"LANG=C.UTF-8", "TZ=UTC", "HOME=" + temp_folder.string(),
-                                          "TMPDIR=" + temp_folder.string()};
-  const char* path = std::getenv("PATH");
-  environment.push_back(std::string("PATH=") + (path ? path : "/usr/local/bin:/usr/bin:/bin"));
-  return environment;
-}
-
-std::optional<fs::path> find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos)
-    return ::access(name.c_str(), X_OK) == 0 ? std::optional<fs::path>(name) : std::nullopt;
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path ? path : "/usr/local/bin:/usr/bin:/bin";
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    const fs::path candidate = fs::path(folder) / name;
-    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate))
-      return candidate;
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-  }
-  return std::nullopt;
-}
-
-fs::path own_folder() {
-  std::error_code none;
-  return fs::read_symlink("/proc/self/exe", none).parent_path();
 }
 
 }  // namespace marathon

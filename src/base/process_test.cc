@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -101,6 +102,17 @@ TEST_F(Processes, AForkBombIsEnded) {
   EXPECT_TRUE(result.too_many_processes);
 }
 
+// One process, and yet it would use up the machine's pids.
+TEST_F(Processes, ABombOfThreadsIsEnded) {
+  ProcessSpec spec = shell(
+      "exec python3 -c 'import threading, time\n"
+      "for i in range(2000): threading.Thread(target=time.sleep, args=(100,)).start()'");
+  spec.max_processes = 4;
+  const ProcessResult result = *run_process(spec);
+  EXPECT_TRUE(result.too_many_processes) << result.err;
+  EXPECT_LT(result.wall_s, 10);
+}
+
 TEST_F(Processes, MemoryOfTheTreeIsWatched) {
   ProcessSpec spec = shell("sh -c 'x=x; while :; do x=$x$x; done'");
   spec.max_memory_bytes = 200 << 20;
@@ -144,6 +156,16 @@ TEST_F(Processes, APausedChildStandsStill) {
   EXPECT_EQ(child.result().signal, SIGKILL);
 }
 
+TEST_F(Processes, PausingOneThatStoppedItselfDoesNotWaitForEver) {
+  Process child = std::move(*Process::start(shell("kill -STOP $$; while :; do :; done")));
+  const int64_t start_us = monotonic_us();
+  while (!all_threads_stopped(child.pid()) && monotonic_us() - start_us < 5'000'000) ::usleep(1000);
+  ASSERT_TRUE(child.pause());
+  ASSERT_TRUE(child.resume());
+  EXPECT_FALSE(all_threads_stopped(child.pid()));
+  EXPECT_LT(monotonic_us() - start_us, 5'000'000);
+}
+
 TEST_F(Processes, PausingADeadChildSaysSo) {
   Process child = std::move(*Process::start(shell("exit 0")));
   ASSERT_TRUE(*child.wait(10));
@@ -154,6 +176,23 @@ TEST_F(Processes, ASweepLeavesLiveChildrenAlone) {
   Process child = std::move(*Process::start(shell("sleep 1000")));
   ASSERT_TRUE(run_process(shell("setsid sleep 1000 & exit 0")));
   EXPECT_FALSE(*child.wait(0.01));
+}
+
+// A sweep must not take what another thread has only just started for a stray.
+TEST_F(Processes, SweepsOnOneThreadSpareTheChildrenOfAnother) {
+  std::atomic<bool> over = false;
+  std::thread sweeper([&] {
+    while (!over) {
+      sweep_strays();
+      ::usleep(1000);
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const ProcessResult result = *run_process(shell("exit 3"));
+    EXPECT_EQ(result.exit_code, 3) << "signal " << result.signal;
+  }
+  over = true;
+  sweeper.join();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t peaks_live_us = 12LL * 3600 * 1'000'000;
 constexpr double peaks_limit_s = 120;
-constexpr size_t max_line_bytes = 64 * 1024;
+constexpr size_t max_line_bytes = 65536;
 
 Status no_stages(const std::string&, const std::string&, double) { return {}; }
 

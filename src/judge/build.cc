@@ -14,13 +14,21 @@ namespace {
 
 constexpr int64_t max_compiler_processes = 64;
 constexpr int64_t max_object_bytes = 256LL << 20;
-constexpr int64_t kept_output_bytes = 32 * 1024;
+constexpr int64_t kept_output_bytes = 32LL << 10;
 constexpr int cannot_run = 126, no_program = 127, no_jail = 125;  // of marathon-worker exec
 
 // Narrower than toolchain_jail(): what is installed below /opt or /usr/share may be a task.
 constexpr std::array<const char*, 10> compiler_folders = {
     "/usr/bin",       "/usr/lib",       "/usr/lib64",         "/usr/libexec", "/usr/include",
     "/usr/local/bin", "/usr/local/lib", "/usr/local/include", "/bin",         "/lib"};
+
+// marathon-worker under a sanitizer reserves terabytes before it becomes the compiler;
+// resident memory is watched in any case.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool limits_addresses = false;
+#else
+constexpr bool limits_addresses = true;
+#endif
 
 // Everything that the loader closes after it has bound the library is closed: what stays writable
 // is the candidate's own. A name that nobody defines fails here and not in the worker.
@@ -64,7 +72,7 @@ Jail compiler_jail(const BuildJob& job, const Compiler& compiler, const fs::path
   jail.read_write.push_back(scratch / "out");
   jail.read_write.push_back(scratch / "tmp");
   jail.allow_fork = jail.allow_exec = true;
-  jail.max_memory_bytes = job.max_memory_bytes;
+  if (limits_addresses) jail.max_memory_bytes = job.max_memory_bytes;
   jail.max_file_bytes = max_object_bytes;
   jail.max_cpu_s = static_cast<int64_t>(job.timeout_s) * 2 + 10;
   return jail;

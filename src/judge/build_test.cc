@@ -28,7 +28,7 @@ TEST(Build, OnceThenFromTheCache) {
   const BuildOutcome first = built_in(folder.path(), job), second = built_in(folder.path(), job);
   EXPECT_TRUE(first.ok && !first.cached) << first.reason;
   EXPECT_TRUE(second.ok && second.cached);
-  EXPECT_EQ(first.library, second.library);
+  EXPECT_EQ(first.library.string(), second.library.string());
   EXPECT_EQ(second.library_hash, *sha256_file(second.library));
 }
 
@@ -249,7 +249,7 @@ TEST(Compiler, AnInstallationOfItsOwn) {
   const EnvironmentVariable cxx("CXX", (folder.path() / "bin/g++").string());
   const Result<Compiler> compiler = find_compiler();
   ASSERT_TRUE(compiler) << compiler.error().what;
-  EXPECT_EQ(compiler->prefix, fs::canonical(folder.path()));
+  EXPECT_EQ(compiler->prefix.string(), fs::canonical(folder.path()).string());
   const BuildOutcome built = built_in(folder.path() / "cache", job_of(honest_source));
   EXPECT_TRUE(built.ok) << built.reason;
 }

@@ -148,8 +148,8 @@ class CommandJudge {
   // Files written, built and checked; a failure otherwise.
   Status prepare(Workspace& workspace, const Role& role, Measured& measured) {
     Result<CandidateFiles> files = read_candidate(task_, role.folder);
-    const Status opened = files ? workspace.open(files->editable, role.folder)
-                                : Status(tl::unexpected(files.error()));
+    Status opened = files ? workspace.open(files->editable, role.folder)
+                          : Status(tl::unexpected(files.error()));
     if (!opened && opened.error().fault != Fault::invalid) return opened;
     if (!opened) {
       measured.failure = failed_verdict(VerdictKind::rule_broken, opened.error().what);

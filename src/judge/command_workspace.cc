@@ -24,7 +24,7 @@ constexpr int64_t max_file_bytes = 1LL << 30;
 constexpr int64_t max_scratch_bytes = 4LL << 30;  // all files of one implementation
 constexpr int64_t max_kept_bytes = 512LL << 20;   // what put_back() copies before each step
 constexpr int64_t max_kept_entries = 50'000;
-constexpr int64_t kept_output_bytes = 128 * 1024;
+constexpr int64_t kept_output_bytes = 128LL << 10;
 constexpr std::chrono::milliseconds disk_interval{200};
 
 bool is_same(const struct stat& a, const struct stat& b) {

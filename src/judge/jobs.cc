@@ -59,6 +59,7 @@ Result<std::optional<std::string>> special_file(const Task& task, const fs::path
 Result<std::vector<SourceFile>> read_files(const fs::path& folder,
                                            const std::vector<fs::path>& files) {
   std::vector<SourceFile> read;
+  read.reserve(files.size());
   for (const fs::path& file : files)
     read.push_back({file, TRY(read_file(folder / file, max_file_bytes))});
   return read;

@@ -23,7 +23,7 @@ TEST(LoadTask, AGoodOne) {
   put_kernel_task(folder.path());
   const LoadedTask task = must_load(folder.path());
   EXPECT_EQ(task.task.name, "scale");
-  EXPECT_EQ(task.folder, folder.path());
+  EXPECT_EQ(task.folder.string(), folder.path().string());
   EXPECT_EQ(task.hash.size(), 64u);
 }
 

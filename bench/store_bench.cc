@@ -207,6 +207,23 @@ void AppendDurable(benchmark::State& state) {
 }
 BENCHMARK(AppendDurable)->Arg(100)->Arg(2000)->Arg(15000)->Unit(benchmark::kMillisecond);
 
+// The fold itself: decoded events onto the state. Limit: 1,000,000 events a second.
+void FoldInMemory(benchmark::State& state) {
+  constexpr size_t events_held = 100'000;
+  std::vector<std::pair<Event, Payload>> events;
+  must(must(Reader::open(long_log())).each(0, [&](const Event& event) {
+    events.emplace_back(event, must(decode_payload(event.payload_type, event.payload)));
+    return events.size() < events_held;
+  }));
+  while (state.KeepRunning()) {
+    State folded;
+    for (const auto& [event, payload] : events) apply(folded, event, payload);
+    benchmark::DoNotOptimize(folded.events);
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(events.size()));
+}
+BENCHMARK(FoldInMemory)->Unit(benchmark::kMillisecond);
+
 // Limit: 15 s and 200 MB for 1,000,000 events.
 void FoldWithoutSnapshot(benchmark::State& state) {
   const fs::path& folder = long_log();

@@ -121,6 +121,7 @@ std::string jail_to_json(const Jail& jail) {
                     {"max_cpu_s", jail.max_cpu_s},
                     {"max_open_files", jail.max_open_files},
                     {"allow_fork", jail.allow_fork},
+                    {"allow_threads", jail.allow_threads},
                     {"allow_exec", jail.allow_exec}});
 }
 
@@ -137,6 +138,7 @@ Result<Jail> jail_from_json(std::string_view text) {
   jail.max_cpu_s = json_int(json, "max_cpu_s");
   jail.max_open_files = json_int(json, "max_open_files", 256);
   jail.allow_fork = json_bool(json, "allow_fork");
+  jail.allow_threads = json_bool(json, "allow_threads");
   jail.allow_exec = json_bool(json, "allow_exec");
   return jail;
 }

@@ -24,6 +24,7 @@ struct Jail {
   int64_t max_cpu_s = 0;          // RLIMIT_CPU; 0: none
   int64_t max_open_files = 256;
   bool allow_fork = false;        // false: seccomp refuses fork, vfork and new threads with EPERM
+  bool allow_threads = false;     // with allow_fork false: threads, but no processes
   bool allow_exec = false;
 };
 

@@ -62,6 +62,11 @@ constexpr int refused[] = {SCMP_SYS(io_uring_setup),    SCMP_SYS(io_uring_enter)
 
 constexpr int of_new_processes[] = {SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(clone),
                                     SCMP_SYS(clone3)};
+constexpr int of_forks[] = {SCMP_SYS(fork), SCMP_SYS(vfork)};
+constexpr int of_clone3[] = {SCMP_SYS(clone3)};
+// What would stay behind for a successor, or get out of the judge's sight.
+constexpr int of_leftovers[] = {SCMP_SYS(shmget), SCMP_SYS(shmat),   SCMP_SYS(semget),
+                                SCMP_SYS(msgget), SCMP_SYS(mq_open), SCMP_SYS(setsid)};
 constexpr int of_exec[] = {SCMP_SYS(execve), SCMP_SYS(execveat)};
 // Only the worker, which may not fork: what would let it look like another process, outlive its
 // stop, move to a core that is not measured, run at a time of its own choice, or leave something
@@ -126,7 +131,15 @@ Status apply_seccomp(const Jail& jail) {
   Filter filter;
   filter.refuse(deadly, SCMP_ACT_KILL_PROCESS);
   filter.refuse(refused, no);
-  if (!jail.allow_fork) {
+  const bool only_threads = jail.allow_threads && !jail.allow_fork;
+  if (only_threads) {
+    filter.refuse(of_forks, no);
+    filter.refuse_if(SCMP_SYS(clone), no, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    // Its flags lie in memory, where a filter cannot look: ENOSYS makes libc use clone.
+    filter.refuse(of_clone3, SCMP_ACT_ERRNO(ENOSYS));
+    filter.refuse(of_leftovers, no);
+    filter.refuse_if(SCMP_SYS(socket), no, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+  } else if (!jail.allow_fork) {
     filter.refuse(of_new_processes, no);
     filter.refuse(of_escape, no);
     const auto self = static_cast<scmp_datum_t>(::getpid());

@@ -13,30 +13,25 @@ namespace {
 
 constexpr int64_t row_elements = 128, block_rows = 64, least_slice_rows = 16;
 
-struct Sums {
-  double error = 0, truth = 0, worst = 0;
-  int64_t count = 0;
-
-  void add(const Sums& other) {
-    error += other.error;
-    truth += other.truth;
-    worst = std::max(worst, other.worst);
-    count += other.count;
-  }
-  double truth_rms() const {
-    return count == 0 ? 0 : std::sqrt(truth / static_cast<double>(count));
-  }
-  double error_rms() const {
-    return count == 0 ? 0 : std::sqrt(error / static_cast<double>(count));
-  }
-};
+void add(RowSums& sums, const RowSums& other) {
+  sums.error += other.error;
+  sums.truth += other.truth;
+  sums.worst = std::max(sums.worst, other.worst);
+  sums.count += other.count;
+}
+double truth_rms(const RowSums& sums) {
+  return sums.count == 0 ? 0 : std::sqrt(sums.truth / static_cast<double>(sums.count));
+}
+double error_rms(const RowSums& sums) {
+  return sums.count == 0 ? 0 : std::sqrt(sums.error / static_cast<double>(sums.count));
+}
 
 constexpr int64_t lanes = 8;
 
 // Eight sums side by side, so that the compiler may use vectors without reordering a sum: this loop
 // reads every element of every timed output. False when something in the row is not finite.
 __attribute__((optimize("O3"))) bool add_finite(const double* output, const double* oracle,
-                                                int64_t count, Sums& sums) {
+                                                int64_t count, RowSums& sums) {
   double error[lanes] = {}, truth[lanes] = {}, worst[lanes] = {};
   const int64_t whole = count / lanes * lanes;
   for (int64_t i = 0; i < whole; i += lanes) {
@@ -53,14 +48,14 @@ __attribute__((optimize("O3"))) bool add_finite(const double* output, const doub
     truth[0] += oracle[i] * oracle[i];
     worst[0] = std::max(worst[0], std::abs(e));
   }
-  for (int64_t lane = 0; lane < lanes; ++lane) sums.add({error[lane], truth[lane], worst[lane], 0});
+  for (int64_t lane = 0; lane < lanes; ++lane) add(sums, {error[lane], truth[lane], worst[lane], 0});
   sums.count += count;
   // A NaN or Inf anywhere makes one of the two sums so; a square that overflows lands here too.
   return std::isfinite(sums.error) && std::isfinite(sums.truth);
 }
 
-Sums add_all(const double* output, const double* oracle, int64_t count) {
-  Sums sums;
+RowSums add_all(const double* output, const double* oracle, int64_t count) {
+  RowSums sums;
   for (int64_t i = 0; i < count; ++i) {
     const double e = std::isfinite(oracle[i]) ? output[i] - oracle[i] : 0;
     sums.error += e * e;
@@ -86,31 +81,10 @@ double ratio(double error, double scale) {
                                                          : std::numeric_limits<double>::infinity();
 }
 
-struct RowGrid {
-  int64_t row = 1;               // elements of a row; the last of a cut may have fewer
-  std::vector<int64_t> extents;  // places along each axis of the grid
-  int64_t last_axis = 1, cuts = 1;
-
-  int64_t first_element(int64_t index) const {
-    return index / cuts * last_axis + index % cuts * row;
-  }
-  int64_t size_of(int64_t index) const { return std::min(row, last_axis - index % cuts * row); }
-};
-
-RowGrid grid_of(const std::vector<int64_t>& extents) {
-  RowGrid grid;
-  grid.last_axis = extents.empty() ? 1 : extents.back();
-  grid.row = std::min(grid.last_axis, row_elements);
-  grid.cuts = (grid.last_axis + grid.row - 1) / grid.row;
-  if (!extents.empty()) grid.extents.assign(extents.begin(), extents.end() - 1);
-  grid.extents.push_back(grid.cuts);
-  return grid;
-}
-
 // Sums of every row; `not_finite` when a NaN or Inf stands wrongly.
-std::vector<Sums> sums_of_rows(std::span<const double> output, std::span<const double> oracle,
+std::vector<RowSums> sums_of_rows(std::span<const double> output, std::span<const double> oracle,
                                const RowGrid& grid, std::string& not_finite) {
-  std::vector<Sums> rows;
+  std::vector<RowSums> rows;
   const int64_t count = static_cast<int64_t>(oracle.size()) / grid.last_axis * grid.cuts;
   rows.reserve(static_cast<size_t>(count));
   for (int64_t index = 0; index < count; ++index) {
@@ -135,26 +109,26 @@ struct Slice {
 
 class Figures {
  public:
-  Figures(const RowGrid& grid, const std::vector<Sums>& rows) : grid_(grid), rows_(rows) {}
+  Figures(const RowGrid& grid, const std::vector<RowSums>& rows) : grid_(grid), rows_(rows) {}
 
   void add(const Slice& slice) {
-    Sums all;
-    for (int64_t i = 0; i < slice.count; ++i) all.add(at(slice, i));
+    RowSums all;
+    for (int64_t i = 0; i < slice.count; ++i) marathon::add(all, at(slice, i));
     for (int64_t begin = 0; begin < slice.count; begin += block_rows)
-      add_block(slice, begin, std::min(begin + block_rows, slice.count), all.truth_rms());
+      add_block(slice, begin, std::min(begin + block_rows, slice.count), truth_rms(all));
   }
   const ErrorFigures& result() const { return figures_; }
 
  private:
-  const Sums& at(const Slice& slice, int64_t i) const {
+  const RowSums& at(const Slice& slice, int64_t i) const {
     return rows_[static_cast<size_t>(slice.first + i * slice.step)];
   }
 
   void add_block(const Slice& slice, int64_t begin, int64_t end, double slice_rms) {
-    Sums block;
-    for (int64_t i = begin; i < end; ++i) block.add(at(slice, i));
-    const double block_rms = block.truth_rms(), scale = std::max(block_rms, 0.1 * slice_rms);
-    const double error = ratio(block.error_rms(), scale);
+    RowSums block;
+    for (int64_t i = begin; i < end; ++i) marathon::add(block, at(slice, i));
+    const double block_rms = truth_rms(block), scale = std::max(block_rms, 0.1 * slice_rms);
+    const double error = ratio(error_rms(block), scale);
     if (error > figures_.block) {
       figures_.block = error;
       figures_.worst_block = grid_.first_element(slice.first + begin * slice.step);
@@ -163,8 +137,8 @@ class Figures {
     figures_.element = std::max(figures_.element, ratio(block.worst, scale));
     const double least_row_scale = std::max(0.1 * block_rms, 0.01 * slice_rms);
     for (int64_t i = begin; i < end; ++i) {
-      const Sums& row = at(slice, i);
-      const double row_error = ratio(row.error_rms(), std::max(row.truth_rms(), least_row_scale));
+      const RowSums& row = at(slice, i);
+      const double row_error = ratio(error_rms(row), std::max(truth_rms(row), least_row_scale));
       if (row_error <= figures_.row) continue;
       figures_.row = row_error;
       figures_.worst_row = grid_.first_element(slice.first + i * slice.step);
@@ -172,23 +146,51 @@ class Figures {
   }
 
   const RowGrid& grid_;
-  const std::vector<Sums>& rows_;
+  const std::vector<RowSums>& rows_;
   ErrorFigures figures_;
 };
 
 }  // namespace
+
+int64_t RowGrid::rows() const {
+  int64_t rows = 1;
+  for (const int64_t extent : extents) rows *= extent;
+  return rows;
+}
+
+int64_t RowGrid::first_element(int64_t index) const {
+  return index / cuts * last_axis + index % cuts * row;
+}
+
+int64_t RowGrid::size_of(int64_t index) const {
+  return std::min(row, last_axis - index % cuts * row);
+}
+
+RowGrid grid_of(const std::vector<int64_t>& extents) {
+  RowGrid grid;
+  grid.last_axis = extents.empty() ? 1 : extents.back();
+  grid.row = std::min(grid.last_axis, row_elements);
+  grid.cuts = (grid.last_axis + grid.row - 1) / grid.row;
+  if (!extents.empty()) grid.extents.assign(extents.begin(), extents.end() - 1);
+  grid.extents.push_back(grid.cuts);
+  return grid;
+}
 
 ErrorFigures errors_of(std::span<const double> output, std::span<const double> oracle,
                        const std::vector<int64_t>& extents) {
   if (oracle.empty()) return {};
   const RowGrid grid = grid_of(extents);
   std::string not_finite;
-  const std::vector<Sums> rows = sums_of_rows(output, oracle, grid, not_finite);
+  const std::vector<RowSums> rows = sums_of_rows(output, oracle, grid, not_finite);
   if (!not_finite.empty()) {
     ErrorFigures figures;
     figures.not_finite = std::move(not_finite);
     return figures;
   }
+  return errors_of_rows(rows, grid);
+}
+
+ErrorFigures errors_of_rows(const std::vector<RowSums>& rows, const RowGrid& grid) {
   Figures figures(grid, rows);
   const int64_t total = static_cast<int64_t>(rows.size());
   bool sliced = false;

@@ -35,6 +35,23 @@ struct ErrorFigures {
 ErrorFigures errors_of(std::span<const double> output, std::span<const double> oracle,
                        const std::vector<int64_t>& extents);
 
+// The same from sums of rows that were made elsewhere (on a GPU), in the order of the grid.
+struct RowSums {
+  double error = 0, truth = 0, worst = 0;  // Σ e², Σ oracle², max |e|
+  int64_t count = 0;                       // elements
+};
+struct RowGrid {
+  int64_t row = 1;               // elements of a row; the last of a cut may have fewer
+  std::vector<int64_t> extents;  // places along each axis of the grid
+  int64_t last_axis = 1, cuts = 1;
+
+  int64_t rows() const;
+  int64_t first_element(int64_t index) const;
+  int64_t size_of(int64_t index) const;
+};
+RowGrid grid_of(const std::vector<int64_t>& extents);
+ErrorFigures errors_of_rows(const std::vector<RowSums>& rows, const RowGrid& grid);
+
 // What an output may err: from the emulation on the same inputs, and the task's caps.
 struct ErrorBound {
   double block = 0, row = 0, element = 0;

@@ -7,12 +7,9 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "bench/check.h"
-#include "bench/core_lock.h"
+#include "bench/bench.h"
+#include "bench/cuda/gpu_bench.h"
 #include "bench/decide.h"
-#include "bench/floor.h"
-#include "bench/measure.h"
-#include "bench/parallel.h"
 
 namespace marathon {
 
@@ -21,14 +18,9 @@ namespace {
 // How far below certain a loss must be after one restart, and after more: one process says nothing
 // about the spread between processes.
 constexpr double race_margin_first = 0.03, race_margin = 0.01;
-constexpr double core_wait_s = 600;
 
 double seconds_since(int64_t start_ns) {
   return 1e-9 * static_cast<double>(monotonic_ns() - start_ns);
-}
-
-int core_of(const BenchRequest& request) {
-  return request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core();
 }
 
 std::string shown_name(const std::string& set, const std::string& name) {
@@ -44,32 +36,34 @@ Verdict failed(VerdictKind kind, std::string reason) {
 
 class Evaluation {
  public:
-  Evaluation(const BenchRequest& request, const Task& task)
-      : request_(request), task_(task), noise_(std::max(request.noise, least_noise)) {}
+  Evaluation(const BenchRequest& request, const Task& task, Bench& bench)
+      : request_(request),
+        task_(task),
+        bench_(bench),
+        noise_(std::max(request.noise, least_noise)) {}
 
   Result<Verdict> run() {
     started_at_us_ = wall_time_us();
     const int64_t start_ns = monotonic_ns();
-    const Fd lock = TRY(lock_core(core_of(request_), core_wait_s));
-    session_ = TRY(make_session(request_, task_, request_.seed));
     Verdict verdict = TRY(check());
     if (is_measured(verdict.kind)) TRY(measure_and_decide(verdict));
     return with_provenance(std::move(verdict), start_ns);
   }
 
  private:
-  // The candidate first: a failure to name its workspace is its own.
   Result<Verdict> check() {
     const int64_t start_ns = monotonic_ns();
-    if (const std::optional<WorkerFailure> failure =
-            TRY(ask_workspaces(*session_, request_.candidate)))
-      return failed(failure->kind, failure->why);
-    for (const std::filesystem::path& library : {request_.baseline, request_.incumbent}) {
-      if (library.empty()) continue;
-      if (const std::optional<WorkerFailure> failure = TRY(ask_workspaces(*session_, library)))
-        return failed(VerdictKind::ambiguous, "baseline or incumbent: " + failure->why);
+    const Bench::Prepared prepared = TRY(bench_.prepare());
+    if (prepared.failure) {
+      return failed(prepared.failure->kind,
+                    prepared.failed_shape.empty()
+                        ? prepared.failure->why
+                        : fmt::format("{}: {}",
+                                      shown_name(prepared.failed_set, prepared.failed_shape),
+                                      prepared.failure->why));
     }
-    CheckResult checked = TRY(check_candidate(*session_, request_.candidate, request_.baseline));
+    if (!prepared.ambiguous.empty()) return failed(VerdictKind::ambiguous, prepared.ambiguous);
+    CheckResult checked = TRY(bench_.check());
     Verdict verdict;
     verdict.kind = VerdictKind::same;
     if (checked.failure) {
@@ -92,15 +86,12 @@ class Evaluation {
     return verdict;
   }
 
-  std::vector<std::filesystem::path> arms() const {
-    return {request_.candidate, request_.incumbent, request_.baseline};
-  }
   Arm rival() const { return request_.incumbent.empty() ? Arm::baseline : Arm::incumbent; }
 
   bool loss_is_certain(const Measurement& measurement) {
     if (measurement.restarts > 2) return false;
     const double margin = measurement.restarts == 1 ? race_margin_first : race_margin;
-    return measurement.ratio(rival(), Arm::candidate, session_->random).high < 1 - noise_ - margin;
+    return measurement.ratio(rival(), Arm::candidate, bench_.random()).high < 1 - noise_ - margin;
   }
 
   MeasureOptions plan() {
@@ -114,7 +105,7 @@ class Evaluation {
 
   Status measure_and_decide(Verdict& verdict) {
     const int64_t start_ns = monotonic_ns();
-    const Measurement first = TRY(measure(*session_, arms(), plan()));
+    const Measurement first = TRY(bench_.measure(plan()));
     TRY(decide(first, verdict));
     if (verdict.kind == VerdictKind::faster && request_.quick) {
       verdict.reasons.push_back("a quick look never promotes: judge it in full");
@@ -144,7 +135,7 @@ class Evaluation {
     MeasureOptions options = plan();
     options.race = false;
     options.enough = nullptr;
-    const Measurement second = TRY(measure(*session_, arms(), options));
+    const Measurement second = TRY(bench_.measure(options));
     Verdict again;
     again.shapes = verdict.shapes;
     TRY(decide(second, again));
@@ -174,8 +165,8 @@ class Evaluation {
       verdict.reasons.insert(verdict.reasons.begin(), judgement.reason);
       if (m.failure || !m.ambiguous.empty()) return {};
     }
-    verdict.speedup = m.ratio(Arm::baseline, Arm::candidate, session_->random);
-    verdict.gain = m.ratio(rival(), Arm::candidate, session_->random);
+    verdict.speedup = m.ratio(Arm::baseline, Arm::candidate, bench_.random());
+    verdict.gain = m.ratio(rival(), Arm::candidate, bench_.random());
     const std::string impossible = TRY(fill_shapes(m, verdict));
     if (judgement.kind) return {};
     if (!impossible.empty()) {
@@ -200,14 +191,13 @@ class Evaluation {
                                       [&](const ShapeResult& shape) { return shape.name == name; });
       if (found == verdict.shapes.end()) continue;
       fill_times(m, s, *found);
-      const FloorTimes floor =
-          TRY(floor_of(task_, *m.shapes[s], request_.peaks, task_.measure.cache));
+      const FloorTimes floor = TRY(bench_.floor(*m.shapes[s]));
       found->floor_us = floor.floor_us;
       found->bound_by = floor.by_memory ? "memory" : "arithmetic";
       if (floor.impossible_us <= 0 || found->time_us >= floor.impossible_us) continue;
       found->verdict = VerdictKind::suspicious;
       impossible = fmt::format(
-          "shape {}: {:.3f} µs is below what this core can do at all ({:.3f} µs): held for review",
+          "shape {}: {:.3f} µs is below what this machine can do at all ({:.3f} µs): held for review",
           name, found->time_us, floor.impossible_us);
     }
     return impossible;
@@ -224,7 +214,7 @@ class Evaluation {
     const bool warm = task_.measure.cache == CacheState::warm;
     shape.warm_us = warm ? shape.time_us : other_us;
     shape.cold_us = warm ? other_us : shape.time_us;
-    Random& random = session_->random;
+    Random& random = bench_.random();
     shape.speedup = m.ratio(Arm::baseline, Arm::candidate, random, static_cast<int>(s));
     shape.verdict =
         kind_of_gain(m.ratio(rival(), Arm::candidate, random, static_cast<int>(s)), noise_);
@@ -233,7 +223,7 @@ class Evaluation {
   Verdict with_provenance(Verdict verdict, int64_t start_ns) const {
     Provenance& by = verdict.provenance;
     by.seed = request_.seed;
-    by.core = session_->core;
+    bench_.describe(by);
     by.restarts = restarts_;
     by.windows = windows_;
     by.windows_discarded = discarded_;
@@ -246,7 +236,6 @@ class Evaluation {
     by.seconds = seconds_since(start_ns);
     by.started_at_us = started_at_us_;
     by.judge_version = MARATHON_VERSION;
-    by.sandbox = session_->sandbox;
     double load = 0;
     if (::getloadavg(&load, 1) == 1) by.load_average = load;
     return verdict;
@@ -254,8 +243,8 @@ class Evaluation {
 
   const BenchRequest& request_;
   const Task& task_;
+  Bench& bench_;
   double noise_;
-  std::unique_ptr<Session> session_;
   std::vector<std::string> notes_;
   std::vector<double> disagreement_;
   int64_t windows_ = 0, discarded_ = 0, restarts_ = 0, started_at_us_ = 0;
@@ -264,16 +253,26 @@ class Evaluation {
 
 }  // namespace
 
-Result<Verdict> evaluate_candidate(const BenchRequest& request, const Task& task) {
-  return Evaluation(request, task).run();
+Result<std::unique_ptr<Bench>> make_bench(const BenchRequest& request, const Task& task) {
+  return request.on_gpu() ? make_gpu_bench(request, task) : make_cpu_bench(request, task);
 }
 
-Result<NoiseFigures> measure_noise_figures(const BenchRequest& request, const Task& task) {
-  const Fd lock = TRY(lock_core(core_of(request), core_wait_s));
-  const std::unique_ptr<Session> session = TRY(make_session(request, task, request.seed));
-  if (const std::optional<WorkerFailure> failure = TRY(ask_workspaces(*session, request.baseline)))
-    return fail(Fault::invalid, "the task's baseline fails: " + failure->why);
-  const CheckResult checked = TRY(check_candidate(*session, request.baseline, {}));
+Result<Verdict> evaluate_candidate(const BenchRequest& request, const Task& task) {
+  const std::unique_ptr<Bench> bench = TRY(make_bench(request, task));
+  return Evaluation(request, task, *bench).run();
+}
+
+Result<NoiseFigures> measure_noise_figures(const BenchRequest& asked, const Task& task) {
+  BenchRequest request = asked;
+  request.candidate = request.baseline;
+  request.candidate_cubins = request.baseline_cubins;
+  request.incumbent.clear();
+  const std::unique_ptr<Bench> bench = TRY(make_bench(request, task));
+  const Bench::Prepared prepared = TRY(bench->prepare());
+  if (prepared.failure)
+    return fail(Fault::invalid, "the task's baseline fails: " + prepared.failure->why);
+  if (!prepared.ambiguous.empty()) return fail(Fault::retry, prepared.ambiguous);
+  const CheckResult checked = TRY(bench->check());
   if (checked.failure) {
     return fail(Fault::invalid, fmt::format("the task's baseline is wrong at {}: {}",
                                             checked.failed_shape, checked.failure->why));
@@ -281,12 +280,11 @@ Result<NoiseFigures> measure_noise_figures(const BenchRequest& request, const Ta
   MeasureOptions options;
   options.restarts = task.measure.restarts;
   options.extras = false;
-  const Measurement m =
-      TRY(measure(*session, {request.baseline, request.baseline, request.baseline}, options));
+  const Measurement m = TRY(bench->measure_noise(options));
   if (m.failure) return fail(Fault::invalid, "the task's baseline fails: " + m.failure->why);
   if (!m.ambiguous.empty()) return fail(Fault::retry, m.ambiguous);
   NoiseFigures figures;
-  figures.ratio = m.ratio(Arm::incumbent, Arm::candidate, session->random);
+  figures.ratio = m.ratio(Arm::incumbent, Arm::candidate, bench->random());
   figures.noise =
       std::max({std::abs(figures.ratio.low - 1), std::abs(figures.ratio.high - 1), least_noise});
   figures.windows = m.windows();

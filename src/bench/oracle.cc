@@ -52,13 +52,12 @@ Status Oracle::run_as(const Task& task, Problem& problem) const {
       pointers[i] = wholes[i].data();
     }
   }
-  MarathonArgs args{1,
-                    static_cast<int64_t>(problem.dims.size()),
-                    problem.dims.data(),
-                    static_cast<int64_t>(pointers.size()),
-                    pointers.data(),
-                    nullptr,
-                    0};
+  MarathonArgs args = {};
+  args.abi = 1;
+  args.dim_count = static_cast<int64_t>(problem.dims.size());
+  args.dims = problem.dims.data();
+  args.tensor_count = static_cast<int64_t>(pointers.size());
+  args.tensors = pointers.data();
   const int code = reinterpret_cast<int (*)(const MarathonArgs*)>(entry_)(&args);
   if (code != 0)
     return fail(Fault::invalid,

@@ -43,6 +43,20 @@ Status require(const std::filesystem::path& path, const char* name) {
   return {};
 }
 
+Result<std::vector<std::filesystem::path>> files_of(const Json& json, const char* name) {
+  std::vector<std::filesystem::path> files;
+  if (!json.contains(name)) return files;
+  if (!json.at(name).is_array())
+    return fail(Fault::invalid, std::string("the request's '") + name + "' is no list");
+  for (const Json& file : json.at(name)) {
+    if (!file.is_string())
+      return fail(Fault::invalid, std::string("the request's '") + name + "' holds no file names");
+    files.emplace_back(file.get<std::string>());
+    TRY(require(files.back(), name));
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<BenchRequest> bench_request_from(const Json& json) {
@@ -70,6 +84,11 @@ Result<BenchRequest> bench_request_from(const Json& json) {
                                     ": want -1 (the judge chooses) to 1023");
   request.shape = json_string(json, "shape");
   request.calls = std::clamp<int64_t>(json_int(json, "calls", 1), 1, 1'000'000);
+  request.judge_cubin = json_string(json, "judge_cubin");
+  request.gpu = json_int(json, "gpu");
+  request.candidate_cubins = TRY(files_of(json, "candidate_cubins"));
+  request.incumbent_cubins = TRY(files_of(json, "incumbent_cubins"));
+  request.baseline_cubins = TRY(files_of(json, "baseline_cubins"));
   if (json.contains("peaks")) request.peaks = peaks_from(json.at("peaks"));
   if (request.mode == BenchMode::peaks) return request;
   TRY(require(request.task_folder / "task.toml", "task_folder"));

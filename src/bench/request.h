@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "core/task.h"
@@ -29,6 +30,12 @@ struct BenchRequest {
   Peaks peaks;
   std::string shape;  // run-once: a listed shape; empty: the first
   int64_t calls = 1;  // run-once
+
+  // On a GPU: the cubins of each implementation beside its library, and of the judge's own kernels.
+  std::filesystem::path judge_cubin;  // empty: a task for the CPU
+  std::vector<std::filesystem::path> candidate_cubins, incumbent_cubins, baseline_cubins;
+  int64_t gpu = 0;  // ordinal
+  bool on_gpu() const { return !judge_cubin.empty(); }
 };
 
 Result<BenchRequest> bench_request_from(const Json& json);

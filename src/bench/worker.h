@@ -10,6 +10,12 @@ int worker_exec_main(int argc, char** argv);
 // serve …: loads one implementation in the jail and runs it when the judge asks (protocol.h).
 int worker_serve_main(int argc, char** argv);
 
+// cuda --lib FILE --temp DIR: runs one CUDA implementation on decoys in the jail and leaves plans.
+int worker_cuda_main(int argc, char** argv);
+
+// replay: loads cubins and replays plans, never a line of host code; talks to the judge.
+int worker_replay_main(int argc, char** argv);
+
 // profile --lib FILE --task-folder DIR --shape NAME --calls N: runs it alone, for perf and
 // callgrind.
 int worker_profile_main(int argc, char** argv);

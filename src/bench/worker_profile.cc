@@ -90,7 +90,8 @@ Status run(const Arguments& arguments) {
   if (!library) return fail(Fault::invalid, ::dlerror());
   return call_many_times(library,
                          {1, static_cast<int64_t>(dims.size()), dims.data(),
-                          static_cast<int64_t>(pointers.size()), pointers.data(), nullptr, 0},
+                          static_cast<int64_t>(pointers.size()), pointers.data(), nullptr, 0, nullptr,
+                          nullptr},
                          arguments.calls);
 }
 

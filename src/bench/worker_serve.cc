@@ -147,7 +147,9 @@ class Server {
                     request_.tensor_count,
                     pointers_[set],
                     request_.workspace_bytes > 0 ? outputs_ + request_.workspaces[set] : nullptr,
-                    request_.workspace_bytes};
+                    request_.workspace_bytes,
+                    nullptr,
+                    nullptr};
     }
   }
 

@@ -59,6 +59,13 @@ struct Tensor {
   std::vector<Expression> shape;   // over the dims; row-major
   Distribution distribution;       // inputs only
   double normalize_last_axis = 0;  // > 0: each row of the last axis is scaled to this L2 norm
+  // GPU tasks (docs/gpu.md). An input whose content is known while launches are prepared:
+  bool host = false;
+  // An output that is checked at `count` secret places of one axis.
+  struct Sample {
+    int64_t axis = 0, count = 0;
+  };
+  std::optional<Sample> sample;
 };
 
 struct Shape {

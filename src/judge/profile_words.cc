@@ -32,10 +32,10 @@ double spill_share(const ProfileFacts& f) {
 std::optional<std::string> floor_sentence(const ProfileFacts& f) {
   const double share = share_of_floor(f);
   if (share <= 0) return std::nullopt;
-  const char* verdict = share > 0.9    ? "it is at its limit; only less work makes it faster"
-                        : share > 0.7  ? "little is left"
-                        : share > 0.35 ? "up to three times the speed is left"
-                                       : "most of what the core could do lies idle";
+  const std::string verdict =
+      share > 0.9   ? "it is at its limit; only less work makes it faster"
+      : share > 0.7 ? "little is left"
+                    : fmt::format("up to {:.1f} times the speed is left", 1 / share);
   return fmt::format("At {} it runs at {:.0f} % of the {} floor: {}.", f.shape, 100 * share,
                      f.bound_by, verdict);
 }

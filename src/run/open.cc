@@ -134,10 +134,11 @@ Result<PruneReport> prune_run(const fs::path& home, const std::string& run, bool
                             "its next evaluation, then prune",
                             run));
   }
-  const PruneReport report = TRY(prune_artifacts(folder, log.state(), dry_run));
-  if (!dry_run && report.removed_files > 0)
-    TRY(log.append(ArtifactsPruned{report.removed_files, report.removed_bytes}));
-  return report;
+  const PruneReport report = TRY(prune_artifacts(folder, log.state(), true));
+  if (dry_run || report.removed_files == 0) return report;
+  // The record first: what is absent without one counts as lost.
+  TRY(log.append(ArtifactsPruned{report.removed_files, report.removed_bytes}));
+  return prune_artifacts(folder, log.state(), false);
 }
 
 }  // namespace marathon

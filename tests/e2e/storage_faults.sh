@@ -23,3 +23,12 @@ for kind in enospc short eio; do
   done
 done
 echo "faults at each of $writes writes, three kinds: fold equal, log whole"
+
+# prune removes nothing that it could not put on record.
+run pruned
+want=$("$MARATHON" prune --dry-run --json pruned)
+[ "$(json "$want" 'j["removed_files"] > 0')" = True ]
+MARATHON_TEST_FAULT=eio:1+1000 expect_exit 3 "$MARATHON" prune pruned
+[ "$(json "$("$MARATHON" verify --json pruned)" 'j["ok"]')" = True ]
+[ "$("$MARATHON" prune --dry-run --json pruned)" = "$want" ]
+echo "prune with a broken disk: nothing is lost"

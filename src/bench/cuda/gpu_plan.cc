@@ -1,0 +1,281 @@
+#include "bench/cuda/gpu_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace marathon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t max_workspace_bytes = 32LL << 30;
+constexpr double start_limit_s = 60, replay_start_limit_s = 60;
+// Lower in the address space than the driver's own allocations, so that a replayer finds it free.
+constexpr uint64_t wished_address = 0x600000000000;
+
+Json bytes_json(const std::string& bytes) {
+  Json list = Json::array();
+  for (const char c : bytes) list.push_back(static_cast<uint8_t>(c));
+  return list;
+}
+
+class Planner {
+ public:
+  Planner(GpuSession& session, const std::vector<GpuImplementation>& implementations,
+          const fs::path& folder)
+      : session_(session), implementations_(implementations), folder_(folder) {}
+
+  Result<Planned> run() {
+    planned_.arms.resize(implementations_.size());
+    if (!TRY(start_workers()) || !TRY(ask_workspaces())) return std::move(planned_);
+    TRY(session_.lay_out());
+    if (!TRY(map_arenas())) return std::move(planned_);
+    for (GpuShape& shape : session_.shapes()) {
+      if (is_looked_at(session_, shape) && !TRY(plan_shape(shape))) return std::move(planned_);
+    }
+    return std::move(planned_);
+  }
+
+ private:
+  struct Running {
+    size_t arm;
+    GpuProcess process;
+    fs::path temp;
+  };
+
+  // False, always: the rest need not be run.
+  bool note(size_t arm, const WorkerFailure& failure, const GpuShape* shape) {
+    if (arm == static_cast<size_t>(Arm::candidate)) {
+      planned_.failure = ShapeFailure{failure.kind, failure.why};
+      if (shape) {
+        planned_.failed_shape = shape->plan.shape->name;
+        planned_.failed_set = std::string(to_string(shape->plan.shape->set));
+      }
+    } else {
+      planned_.ambiguous = fmt::format(
+          "the {} fails: {}", arm == static_cast<size_t>(Arm::baseline) ? "baseline" : "incumbent",
+          failure.why);
+    }
+    return false;
+  }
+
+  Result<bool> start_workers() {
+    for (size_t arm = 0; arm < implementations_.size(); ++arm) {
+      const GpuImplementation& implementation = implementations_[arm];
+      planned_.arms[arm].implementation = implementation;
+      if (implementation.empty()) continue;
+      const fs::path temp = folder_ / fmt::format("worker-{}", arm);
+      TRY(make_folders(temp));
+      GpuProcessOptions options;
+      options.argv = {session_.request().worker.string(), "cuda", "--lib",
+                      implementation.library.string(), "--temp", temp.string()};
+      if (session_.request().unsafe_no_sandbox) options.argv.emplace_back("--unsafe-no-sandbox");
+      options.temp_folder = temp;
+      options.start_limit_s = start_limit_s;
+      GpuProcess process = TRY(GpuProcess::start(options));
+      planned_.arms[arm].sandbox = process.level();
+      workers_.push_back({arm, std::move(process), temp});
+    }
+    return true;
+  }
+
+  // The largest wish is given to all, so that addresses tell nothing.
+  Result<bool> ask_workspaces() {
+    for (Running& worker : workers_) {
+      for (GpuShape& shape : session_.shapes()) {
+        if (!is_looked_at(session_, shape)) continue;
+        const GpuProcess::Answer answer =
+            worker.process.ask({{"do", "workspace"}, {"dims", shape.plan.dims}},
+                               session_.task().measure.timeout_s + start_limit_s);
+        if (answer.failure) return note(worker.arm, *answer.failure, &shape);
+        const int64_t bytes = json_int(*answer.body, "bytes", -1);
+        if (bytes < 0 || bytes > max_workspace_bytes) {
+          return note(worker.arm,
+                      {VerdictKind::rule_broken,
+                       fmt::format("it wants a workspace of {} bytes: want 0 to {} (32 GiB)", bytes,
+                                   max_workspace_bytes)},
+                      &shape);
+        }
+        int64_t& most = shape.plan.sizes.workspace_bytes;
+        most = std::max(most, bytes);
+      }
+    }
+    return true;
+  }
+
+  Result<bool> map_arenas() {
+    for (Running& worker : workers_) {
+      Json arenas = Json::array();
+      std::vector<Fd> descriptors;
+      std::vector<int> numbers;
+      uint64_t wish = wished_address;
+      for (const GpuArena which : {input_arena, output_arena}) {
+        const DeviceArena& arena = session_.arena(which);
+        descriptors.push_back(TRY(arena.share()));
+        numbers.push_back(descriptors.back().get());
+        arenas.push_back({{"bytes", arena.bytes()}, {"address", wish}});
+        wish += static_cast<uint64_t>(arena.bytes()) + (1ull << 32);
+        wish = wish >> 32 << 32;
+      }
+      const GpuProcess::Answer answer = worker.process.ask(
+          {{"do", "map"}, {"gpu", session_.request().gpu}, {"arenas", arenas}}, start_limit_s,
+          numbers);
+      if (answer.failure) return note(worker.arm, *answer.failure, nullptr);
+      const Json addresses = answer.body->value("addresses", Json::array());
+      if (!addresses.is_array() || addresses.size() != 2 || !addresses[0].is_number_integer() ||
+          !addresses[1].is_number_integer())
+        return note(worker.arm, {VerdictKind::suspicious, "its worker answered nonsense"}, nullptr);
+      for (const GpuArena which : {input_arena, output_arena}) {
+        planned_.arms[worker.arm].arenas.push_back(
+            {addresses[static_cast<size_t>(which)].get<uint64_t>(),
+             session_.arena(which).bytes()});
+      }
+    }
+    return true;
+  }
+
+  Json sets_of(const GpuShape& shape) const {
+    Json sets = Json::array();
+    for (size_t s = 0; s < shape.offsets.size(); ++s) {
+      Json tensors = Json::array(), host = Json::array();
+      for (size_t t = 0; t < shape.offsets[s].size(); ++t) {
+        const GpuArena which = shape.plan.sizes.is_output[t] ? output_arena : input_arena;
+        tensors.push_back({{"arena", static_cast<int64_t>(which)}, {"offset", shape.offsets[s][t]}});
+        if (!shape.host[s][t].empty())
+          host.push_back({{"tensor", t}, {"bytes", bytes_json(shape.host[s][t])}});
+      }
+      sets.push_back({{"tensors", tensors},
+                      {"host", host},
+                      {"workspace",
+                       {{"arena", static_cast<int64_t>(output_arena)},
+                        {"offset", shape.workspaces[s]}}}});
+    }
+    return sets;
+  }
+
+  Result<bool> plan_shape(GpuShape& shape) {
+    for (int64_t set = 0; set < shape.plan.sets; ++set) {
+      TRY(session_.fill(shape, set, session_.random().next()));
+      TRY(session_.poison(shape, set, session_.random().next()));
+    }
+    for (Running& worker : workers_) {
+      GpuPlans& plans = planned_.arms[worker.arm];
+      const fs::path made = worker.temp / fmt::format("plan-{}.json", shape.index);
+      const GpuProcess::Answer answer =
+          worker.process.ask({{"do", "plan"},
+                              {"dims", shape.plan.dims},
+                              {"workspace_bytes", shape.plan.sizes.workspace_bytes},
+                              {"sets", sets_of(shape)},
+                              {"file", made.string()}},
+                             session_.task().measure.timeout_s * 2 + start_limit_s);
+      if (answer.failure) return note(worker.arm, *answer.failure, &shape);
+      const fs::path kept = folder_ / fmt::format("plan-{}-{}.json", worker.arm, shape.index);
+      if (const Status read = keep(made, kept, plans, shape.plan.sets); !read) {
+        if (read.error().fault != Fault::invalid) return tl::unexpected(read.error());
+        return note(worker.arm, {VerdictKind::rule_broken, read.error().what}, &shape);
+      }
+      plans.files.resize(session_.shapes().size());
+      plans.files[shape.index] = kept;
+    }
+    return true;
+  }
+
+  // Reads what the worker wrote, once, and writes it anew where no worker can.
+  Status keep(const fs::path& made, const fs::path& kept, const GpuPlans& plans, int64_t sets) {
+    Result<std::string> text = read_file(made, max_plan_file_bytes);
+    if (!text) return fail(Fault::invalid, "its worker left no plan: " + text.error().what);
+    Result<Json> json = parse_json(*text);
+    if (!json) return fail(Fault::invalid, "its worker left a plan that is no JSON");
+    Plan plan = TRY(plan_from_json(*json));
+    if (static_cast<int64_t>(plan.graphs.size()) != sets)
+      return fail(Fault::invalid, "its plan has another number of buffer sets than asked for");
+    for (size_t i = 0; i < plan.arenas.size(); ++i) {
+      if (i >= plans.arenas.size() || plan.arenas[i].address != plans.arenas[i].address ||
+          plan.arenas[i].bytes != plans.arenas[i].bytes)
+        return fail(Fault::invalid, "its plan has the judge's buffers elsewhere than it said");
+    }
+    for (const PlanGraph& graph : plan.graphs) {
+      if (graph.nodes.empty())
+        return fail(Fault::invalid,
+                    "its graph is empty: launch on args->stream, or on streams forked from it");
+    }
+    return write_file(kept, dump_json(to_json(plan)));
+  }
+
+  GpuSession& session_;
+  const std::vector<GpuImplementation>& implementations_;
+  const fs::path& folder_;
+  std::vector<Running> workers_;
+  Planned planned_;
+};
+
+}  // namespace
+
+Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementation>& implementations,
+                         const fs::path& folder) {
+  return Planner(session, implementations, folder).run();
+}
+
+Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
+                                  const fs::path& folder, std::optional<WorkerFailure>& failure) {
+  GpuProcessOptions options;
+  options.argv = {session.request().worker.string(), "replay"};
+  options.temp_folder = folder;
+  options.jailed = false;
+  GpuProcess process = TRY(GpuProcess::start(options));
+  Json arenas = Json::array(), cubins = Json::array();
+  std::vector<Fd> descriptors;
+  std::vector<int> numbers;
+  for (const GpuArena which : {input_arena, output_arena}) {
+    const DeviceArena& arena = session.arena(which);
+    descriptors.push_back(TRY(arena.share()));
+    numbers.push_back(descriptors.back().get());
+    arenas.push_back({{"bytes", arena.bytes()},
+                      {"address", plans.arenas[static_cast<size_t>(which)].address},
+                      {"read_only", which == input_arena}});
+  }
+  for (const fs::path& cubin : plans.implementation.cubins) cubins.push_back(cubin.string());
+  failure = process
+                .ask({{"do", "open"},
+                      {"gpu", session.request().gpu},
+                      {"arenas", arenas},
+                      {"cubins", cubins},
+                      {"judge_cubin", session.request().judge_cubin.string()}},
+                     replay_start_limit_s, numbers)
+                .failure;
+  return process;
+}
+
+std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,
+                                       const GpuShape& shape, GpuProcess& replayer) {
+  Json poisoned = Json::array();
+  for (const std::vector<AddressRange>& set :
+       session.poisoned_ranges(shape, plans.arenas[output_arena].address)) {
+    Json ranges = Json::array();
+    for (const AddressRange& range : set)
+      ranges.push_back({{"address", range.address}, {"bytes", range.bytes}});
+    poisoned.push_back(ranges);
+  }
+  return replayer
+      .ask({{"do", "add"},
+            {"shape", shape.index},
+            {"file", plans.files[shape.index].string()},
+            {"poisoned", poisoned}},
+           replay_start_limit_s)
+      .failure;
+}
+
+bool is_looked_at(const GpuSession& session, const GpuShape& shape) {
+  if (!session.request().quick) return true;
+  if (shape.plan.shape->set == ShapeSet::stress) return true;
+  const auto& all = session.task().shapes;
+  const auto first = std::find_if(all.begin(), all.end(), [](const Shape& candidate) {
+    return candidate.set == ShapeSet::listed;
+  });
+  return shape.plan.shape == &*first;
+}
+
+}  // namespace marathon

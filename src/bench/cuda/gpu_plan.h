@@ -1,0 +1,45 @@
+// From implementations to plans: starts each worker, asks for workspaces, captures every shape, and
+// is done with them before a real input exists.
+#pragma once
+
+#include "bench/cuda/gpu_session.h"
+#include "bench/measure.h"
+
+namespace marathon {
+
+struct GpuImplementation {
+  std::filesystem::path library;
+  std::vector<std::filesystem::path> cubins;
+  bool empty() const { return library.empty(); }
+};
+
+// Plans of one implementation, as files that the judge has read and found in order.
+struct GpuPlans {
+  GpuImplementation implementation;
+  std::vector<PlanArena> arenas;             // where the worker had the judge's arenas
+  std::vector<std::filesystem::path> files;  // by shape; empty: not looked at
+  std::string sandbox;
+};
+
+struct Planned {
+  std::vector<GpuPlans> arms;            // by Arm; without library: left out
+  std::optional<ShapeFailure> failure;   // the candidate's
+  std::string failed_shape, failed_set;  // empty: at no shape
+  std::string ambiguous;                 // the baseline's or the incumbent's
+};
+
+// `implementations` by Arm. Lays out the session's arenas. `folder` keeps the plans.
+Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementation>& implementations,
+                         const std::filesystem::path& folder);
+
+// A replayer of one implementation with nothing added yet.
+Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
+                                  const std::filesystem::path& folder,
+                                  std::optional<WorkerFailure>& failure);
+// Adds one shape's graphs to a replayer.
+std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,
+                                       const GpuShape& shape, GpuProcess& replayer);
+
+bool is_looked_at(const GpuSession& session, const GpuShape& shape);
+
+}  // namespace marathon

@@ -1,0 +1,113 @@
+#include "bench/cuda/gpu_process.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+
+namespace marathon {
+
+namespace {
+
+constexpr double death_limit_s = 10;
+
+// Nothing of ours but what finds the GPU and says how modules are loaded.
+std::vector<std::string> environment_of(const GpuProcessOptions& options) {
+  const std::string temp = options.temp_folder.string();
+  std::vector<std::string> environment = {"LANG=C.UTF-8",
+                                          "TZ=UTC",
+                                          "HOME=" + temp,
+                                          "TMPDIR=" + temp,
+                                          "TRITON_CACHE_DIR=" + temp + "/triton",
+                                          "CUDA_CACHE_PATH=" + temp + "/cuda",
+                                          "CUDA_MODULE_LOADING=EAGER",
+                                          "PYTHONDONTWRITEBYTECODE=1"};
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "PYTHONPATH",
+                           "MARATHON_CUDA_DRIVER", "MARATHON_FAKE_CUDA"}) {
+    if (const char* value = std::getenv(name))
+      environment.push_back(std::string(name) + "=" + value);
+  }
+  return environment;
+}
+
+}  // namespace
+
+Result<GpuProcess> GpuProcess::start(const GpuProcessOptions& options) {
+  Channel::Pair pair = TRY(Channel::pair());
+  ProcessSpec spec;
+  spec.argv = options.argv;
+  spec.folder = options.temp_folder;
+  spec.environment = environment_of(options);
+  spec.keep_bytes = 8192;
+  spec.pass_fds = {{pair.theirs.fd(), gpu_channel_fd}};
+  GpuProcess made(TRY(Process::start(spec)), std::move(pair.ours));
+  // Its end is the child's alone, so that its death is seen at once.
+  { const Channel closed = std::move(pair.theirs); }
+  if (!options.jailed) return made;
+  const Result<Message> hello = made.channel_.receive(options.start_limit_s);
+  if (hello && hello->body->contains("jailed")) {
+    made.level_ = json_string(*hello->body, "jailed");
+    return made;
+  }
+  made.end();
+  const std::string& said = made.process_.result().err;
+  return fail(Fault::system, "a GPU worker could not be started in its jail: " +
+                                 (said.empty() ? "it did not answer" : said));
+}
+
+WorkerFailure GpuProcess::failure_of(const Error& error, double limit_s) {
+  if (error.fault == Fault::timeout) {
+    const bool died = end();
+    return {VerdictKind::timed_out,
+            fmt::format("it took longer than {:.1f} s{}", limit_s,
+                        died ? "" : ", and the GPU does not let go of it (gpu_wedged)")};
+  }
+  end();
+  const ProcessResult& result = process_.result();
+  std::string said = result.err.empty() ? result.out : result.err;
+  while (!said.empty() && said.back() == '\n') said.pop_back();
+  if (result.signal != 0 && result.signal != SIGKILL) {
+    return {VerdictKind::crashed, fmt::format("signal {} ({}){}{}", result.signal,
+                                              strsignal(result.signal), said.empty() ? "" : ": ",
+                                              said)};
+  }
+  return {VerdictKind::crashed, said.empty() ? "it ended by itself: " + error.what : said};
+}
+
+GpuProcess::Answer GpuProcess::ask(const Json& body, double limit_s,
+                                   const std::vector<int>& descriptors) {
+  if (dead_) return {nullptr, dead_};
+  if (const Status sent = channel_.send(body, descriptors); !sent) {
+    dead_ = failure_of(sent.error(), limit_s);
+    return {nullptr, dead_};
+  }
+  Result<Message> answer = channel_.receive(limit_s);
+  if (!answer) {
+    dead_ = failure_of(answer.error(), limit_s);
+    return {nullptr, dead_};
+  }
+  if (answer->body->contains("error")) {
+    const std::string fault = json_string(*answer->body, "fault"),
+                      what = json_string(*answer->body, "error");
+    // invalid: what it wants to do is not allowed or not possible; anything else is a lost context.
+    const VerdictKind kind =
+        fault == to_string(Fault::invalid) ? VerdictKind::rule_broken : VerdictKind::crashed;
+    if (kind == VerdictKind::crashed) dead_ = WorkerFailure{kind, what};
+    return {nullptr, WorkerFailure{kind, what}};
+  }
+  return {std::move(answer->body), std::nullopt};
+}
+
+bool GpuProcess::end() {
+  ::kill(process_.pid(), SIGKILL);
+  const Result<bool> ended = process_.wait(death_limit_s);
+  if (!ended || !*ended) return false;
+  process_.kill_and_sweep();
+  return true;
+}
+
+}  // namespace marathon

@@ -1,0 +1,85 @@
+// Builds graphs from plans and times their replays. Runs in a process that never ran a line of the
+// candidate's host code.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/kernels.h"
+#include "bench/cuda/plan.h"
+
+namespace marathon {
+
+enum class GpuCache {
+  cold,     // twice L2 of zeros written, twice L2 of clean lines read, persisting lines reset
+  warm,     // the same call ran just before
+  as_it_is  // not timed for a figure
+};
+
+struct AddressRange {
+  uint64_t address = 0;
+  int64_t bytes = 0;
+};
+
+// Event times of single replays, and the process's own clock over all of them.
+struct ReplayTimes {
+  std::vector<double> event_ns;
+  double wall_ns = 0;
+};
+
+class Replayer {
+ public:
+  // `cubins`: images of this build. A kernel that none of them has is refused (Fault::invalid).
+  static Result<Replayer> make(const Gpu& gpu, const std::vector<std::string>& cubins,
+                               const std::string& judge_image);
+  Replayer(Replayer&&) noexcept;
+  Replayer& operator=(Replayer&&) = delete;
+  ~Replayer();
+
+  // `poisoned`: by buffer set, what is overwritten before each replay of it.
+  Status add(int64_t shape, const Plan& plan, std::vector<std::vector<AddressRange>> poisoned);
+  // Graphs that were captured in this process: of a trusted baseline.
+  Status add_captured(int64_t shape, const std::vector<cuda::CUgraph>& graphs,
+                      std::vector<std::vector<AddressRange>> poisoned);
+  void forget(int64_t shape);
+
+  // Replays each of `sets` once, in that order, alone, behind a blocked stream, so that no launch gap
+  // is in the window. `discard` replays come before and do not count.
+  Result<ReplayTimes> run(int64_t shape, const std::vector<int64_t>& sets, GpuCache cache,
+                          int64_t discard, uint64_t seed);
+  // `count` times flush and, with_kernel, replay of the sets in turn, back to back without waiting:
+  // for the slope, which knows nothing of events. Wall time in ns.
+  Result<double> batch(int64_t shape, int64_t count, bool with_kernel);
+
+ private:
+  struct Ready {
+    std::vector<cuda::CUgraphExec> graphs;             // by buffer set
+    std::vector<std::vector<AddressRange>> poisoned;  // likewise
+  };
+  explicit Replayer(const Gpu& gpu) : gpu_(&gpu) {}
+  Status prepare(const std::string& judge_image);
+  Result<cuda::CUfunction> find(const PlanKernel& kernel);
+  Result<cuda::CUgraphNode> add_node(cuda::CUgraph graph, const PlanNode& node);
+  Result<cuda::CUgraphNode> add_kernel(cuda::CUgraph graph, const PlanKernel& kernel);
+  Result<cuda::CUgraphExec> build(const PlanGraph& plan);
+  Result<cuda::CUgraphExec> instantiate(cuda::CUgraph graph);
+  Status flush();
+  Status poison(const Ready& ready, int64_t set, uint64_t seed);
+  Result<double> time_one(cuda::CUgraphExec graph);
+  Result<Ready*> ready(int64_t shape, int64_t set);
+
+  const Gpu* gpu_;
+  std::vector<Module> modules_;
+  std::vector<JudgeKernels> judge_;  // one
+  std::map<std::string, cuda::CUfunction> functions_;
+  std::map<int64_t, Ready> shapes_;
+  cuda::CUstream stream_ = nullptr;
+  cuda::CUevent begin_ = nullptr, end_ = nullptr;
+  cuda::CUdeviceptr scratch_ = 0;  // four times L2
+  uint32_t* gate_ = nullptr;       // host memory that the stream waits for
+  cuda::CUdeviceptr gate_on_device_ = 0;
+  uint32_t opened_ = 0;
+};
+
+}  // namespace marathon

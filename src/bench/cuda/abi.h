@@ -1,6 +1,6 @@
-// The part of the CUDA driver's interface that Marathon uses, as the driver has it (ABI 12.4): types,
-// numbers and layouts by the names of cuda.h. Marathon is built without a CUDA toolkit; where there
-// is one, tests/gpu/abi_check.cc compares.
+// The part of the CUDA driver's interface that Marathon uses, as the driver has it (ABI 12.4):
+// types, numbers and layouts by the names of cuda.h. Marathon is built without a CUDA toolkit;
+// where there is one, tests/gpu/abi_check.cc compares.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +27,33 @@ struct CUuuid {
 };
 
 inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1,
-                          CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100,
+                          CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NOT_INITIALIZED = 3,
+                          CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_INVALID_DEVICE = 101,
                           CUDA_ERROR_INVALID_IMAGE = 200, CUDA_ERROR_INVALID_CONTEXT = 201,
-                          CUDA_ERROR_ECC_UNCORRECTABLE = 214, CUDA_ERROR_INVALID_HANDLE = 400,
-                          CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600,
-                          CUDA_ERROR_ILLEGAL_ADDRESS = 700, CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-                          CUDA_ERROR_ASSERT = 710, CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+                          CUDA_ERROR_ECC_UNCORRECTABLE = 214, CUDA_ERROR_CONTAINED = 226,
+                          CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_NOT_FOUND = 500,
+                          CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+                          CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+                          CUDA_ERROR_LAUNCH_TIMEOUT = 702, CUDA_ERROR_ASSERT = 710,
+                          CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
                           CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
                           CUDA_ERROR_MISALIGNED_ADDRESS = 716,
                           CUDA_ERROR_INVALID_ADDRESS_SPACE = 717, CUDA_ERROR_INVALID_PC = 718,
-                          CUDA_ERROR_LAUNCH_FAILED = 719,
+                          CUDA_ERROR_LAUNCH_FAILED = 719, CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
+                          CUDA_ERROR_NOT_SUPPORTED = 801, CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
                           CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-                          CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901;
+                          CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+                          CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+                          CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+                          CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+                          CUDA_ERROR_CAPTURED_EVENT = 907, CUDA_ERROR_EXTERNAL_DEVICE = 911;
+
+enum CUlimit : int {
+  CU_LIMIT_STACK_SIZE = 0,
+  CU_LIMIT_PRINTF_FIFO_SIZE = 1,
+  CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+  CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6,
+};
 
 enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,  // kHz
@@ -55,7 +70,8 @@ enum CUfunction_attribute : int {
 };
 
 inline constexpr unsigned CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0,
-                          CU_STREAM_WAIT_VALUE_EQ = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2,
+                          CU_STREAM_WAIT_VALUE_GEQ = 0, CU_STREAM_WAIT_VALUE_EQ = 1,
+                          CU_STREAM_WRITE_VALUE_DEFAULT = 0, CU_MEMHOSTALLOC_DEVICEMAP = 2,
                           CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
                           CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
@@ -173,6 +189,19 @@ union CUlaunchAttributeValue {
     unsigned x, y, z;
   } clusterDim;
   int priority;
+};
+
+struct CUlaunchAttribute {
+  CUlaunchAttributeID id;
+  char pad[4];
+  CUlaunchAttributeValue value;
+};
+
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
 };
 
 }  // namespace marathon::cuda

@@ -16,6 +16,8 @@ constexpr int abi_version = 12040;
 using GetProcAddress = CUresult (*)(const char* name, void** function, int version, uint64_t flags,
                                     int* status);
 
+constexpr std::string_view newer_driver = "install driver 550 (CUDA 12.4) or newer";
+
 std::string driver_name() {
   const char* own = std::getenv("MARATHON_CUDA_DRIVER");
   return own && *own ? own : "libcuda.so.1";
@@ -30,9 +32,18 @@ Result<GetProcAddress> open_library(const std::string& name) {
                             ::dlerror()));
   auto get = reinterpret_cast<GetProcAddress>(::dlsym(library, "cuGetProcAddress_v2"));
   if (!get)
-    return fail(Fault::invalid, fmt::format("{} is older than CUDA 12: install driver 550 or newer",
-                                            name));
+    return fail(Fault::invalid, fmt::format("{} is older than CUDA 12: {}", name, newer_driver));
   return get;
+}
+
+// Before any other call: an older driver answers cuGetProcAddress with functions of the same name
+// that take other arguments (cuGraphGetEdges before 12.3).
+Status check_version(const Driver& driver) {
+  int version = 0;
+  TRY(driver.ok(driver.cuDriverGetVersion(&version), "ask the NVIDIA driver's version"));
+  if (version >= abi_version) return {};
+  return fail(Fault::invalid, fmt::format("this NVIDIA driver is for CUDA {}.{}, too old: {}",
+                                          version / 1000, version % 1000 / 10, newer_driver));
 }
 
 Status check_devices(const Driver& driver) {
@@ -63,10 +74,11 @@ Result<Driver> load_functions() {
   find(#function, reinterpret_cast<void**>(&driver.function));
   MARATHON_CUDA_FUNCTIONS(MARATHON_CUDA_FIND)
 #undef MARATHON_CUDA_FIND
+  if (driver.cuDriverGetVersion && driver.cuGetErrorName && driver.cuGetErrorString)
+    TRY(check_version(driver));
   if (!missing.empty())
-    return fail(Fault::invalid, fmt::format("this NVIDIA driver lacks {}: install driver 550 (CUDA "
-                                            "12.4) or newer",
-                                            missing));
+    return fail(Fault::invalid,
+                fmt::format("this NVIDIA driver lacks {}: {}", missing, newer_driver));
   TRY(check_devices(driver));
   return driver;
 }
@@ -97,6 +109,7 @@ Status Driver::ok(CUresult result, std::string_view doing) const {
 bool is_sticky(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
@@ -106,6 +119,9 @@ bool is_sticky(CUresult result) {
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
       return true;
     default:
       return false;

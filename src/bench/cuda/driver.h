@@ -1,5 +1,5 @@
-// The CUDA driver by dlopen: libcuda.so.1, or the library that $MARATHON_CUDA_DRIVER names (the fake
-// one of the tests). The third seam: timing, oracle and fault paths run where there is no GPU.
+// The CUDA driver by dlopen: libcuda.so.1, or the library that $MARATHON_CUDA_DRIVER names (the
+// fake one of the tests). The third seam: timing, oracle and fault paths run where there is no GPU.
 #pragma once
 
 #include <string_view>
@@ -25,6 +25,7 @@ namespace marathon::cuda {
   F(cuCtxGetCurrent, (CUcontext * context))                                                      \
   F(cuCtxSynchronize, ())                                                                        \
   F(cuCtxResetPersistingL2Cache, ())                                                             \
+  F(cuCtxSetLimit, (CUlimit limit, size_t value))                                                \
   F(cuGetErrorName, (CUresult error, const char** name))                                         \
   F(cuGetErrorString, (CUresult error, const char** text))                                       \
   F(cuMemGetInfo, (size_t * free, size_t * total))                                               \
@@ -84,6 +85,7 @@ namespace marathon::cuda {
   F(cuFuncGetParamInfo,                                                                          \
     (CUfunction function, size_t index, size_t * offset, size_t * size))                         \
   F(cuKernelGetFunction, (CUfunction * function, CUkernel kernel))                               \
+  F(cuKernelGetName, (const char** name, CUkernel kernel))                                       \
   F(cuLaunchKernel, (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,     \
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,      \
                      CUstream stream, void** parameters, void** extra))                          \
@@ -123,12 +125,12 @@ struct Driver {
   MARATHON_CUDA_FUNCTIONS(MARATHON_CUDA_MEMBER)
 #undef MARATHON_CUDA_MEMBER
 
-  // Loaded and initialised once a process. Error not_found: no driver or no device; invalid: too old;
-  // each says what to do.
+  // Loaded and initialised once a process. Error not_found: no driver or no device; invalid: too
+  // old; each says what to do.
   static Result<const Driver*> load();
 
-  // Names what failed and how the driver calls it. Fault: no_space for memory, retry for what a fresh
-  // process may do, system else.
+  // Names what failed and how the driver calls it. Fault: no_space for memory, retry for what a
+  // fresh process may do, system else.
   Status ok(CUresult result, std::string_view doing) const;
 };
 

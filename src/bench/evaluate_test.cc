@@ -219,7 +219,7 @@ TEST(Evaluate, ATimeBelowThePeakIsSuspicious) {
   const Result<Verdict> verdict = evaluate_candidate(request, toy().task());
   ASSERT_TRUE(verdict) << verdict.error().what;
   if (verdict->kind == VerdictKind::ambiguous) GTEST_SKIP() << why(*verdict);
-  expect(*verdict, VerdictKind::suspicious, "below what this core can do");
+  expect(*verdict, VerdictKind::suspicious, "below what this machine can do");
   EXPECT_GT(verdict->shapes[0].floor_us, verdict->shapes[0].time_us);
   EXPECT_EQ(verdict->shapes[0].bound_by, "arithmetic");
 }

@@ -31,8 +31,9 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1,
                           CUDA_ERROR_NO_DEVICE = 100, CUDA_ERROR_INVALID_DEVICE = 101,
                           CUDA_ERROR_INVALID_IMAGE = 200, CUDA_ERROR_INVALID_CONTEXT = 201,
                           CUDA_ERROR_ECC_UNCORRECTABLE = 214, CUDA_ERROR_CONTAINED = 226,
-                          CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_NOT_FOUND = 500,
-                          CUDA_ERROR_NOT_READY = 600, CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+                          CUDA_ERROR_INVALID_HANDLE = 400, CUDA_ERROR_ILLEGAL_STATE = 401,
+                          CUDA_ERROR_NOT_FOUND = 500, CUDA_ERROR_NOT_READY = 600,
+                          CUDA_ERROR_ILLEGAL_ADDRESS = 700,
                           CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
                           CUDA_ERROR_LAUNCH_TIMEOUT = 702, CUDA_ERROR_ASSERT = 710,
                           CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
@@ -46,7 +47,9 @@ inline constexpr CUresult CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1,
                           CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
                           CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
                           CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
-                          CUDA_ERROR_CAPTURED_EVENT = 907, CUDA_ERROR_EXTERNAL_DEVICE = 911;
+                          CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906, CUDA_ERROR_CAPTURED_EVENT = 907,
+                          CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
+                          CUDA_ERROR_EXTERNAL_DEVICE = 911;
 
 enum CUlimit : int {
   CU_LIMIT_STACK_SIZE = 0,

@@ -53,7 +53,7 @@ int64_t marathon_workspace_bytes(const int64_t* dims, int64_t dim_count);
 
 /* The oracle's entry. Same order of dims and tensors. It must be a pure function: it is called from
  * several threads at once. */
-#ifdef MARATHON_CUDA_ORACLE
+#ifdef __CUDACC__
 int marathon_oracle(const MarathonArgs* args, const MarathonSample* samples);
 #else
 int marathon_oracle(const MarathonArgs* args);

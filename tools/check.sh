@@ -27,8 +27,10 @@ for step in "$@"; do
       cmake --build build/fuzz --target task_fuzz log_fuzz
       for target in task log; do
         mkdir -p "build/fuzz/corpus/$target"
+        seeds=tests/fuzz/corpus/$target  # the log target makes its own
+        [ -d "$seeds" ] || seeds=
         "build/fuzz/bin/${target}_fuzz" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=2048 \
-          -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
+          -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target" ${seeds:+"$seeds"} \
           >"build/fuzz/$target.log" 2>&1 || { tail -40 "build/fuzz/$target.log"; exit 1; }
         tail -1 "build/fuzz/$target.log"
       done

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "bench/cuda/gpu_peaks.h"
 #include "bench/evaluate.h"
 #include "bench/mutants.h"
 #include "bench/parallel.h"
@@ -44,6 +45,7 @@ Json to_json(const std::vector<MutantOutcome>& outcomes) {
 Result<Json> answer(const BenchRequest& request) {
   switch (request.mode) {
     case BenchMode::peaks: {
+      if (request.on_gpu()) return marathon::to_json(TRY(measure_gpu_peaks(request)));
       stand_on(request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core());
       return marathon::to_json(TRY(measure_peaks()));
     }

@@ -41,7 +41,7 @@ const char* refusal_of(CUgraphNodeType type) {
 
 class Reader {
  public:
-  explicit Reader(const Driver& driver) : driver_(driver) {}
+  Reader(const Driver& driver, const Images& images) : driver_(driver), images_(images) {}
 
   // Appends the nodes of `graph`; roots and leaves are those without a node before or after.
   Status append(CUgraph graph, std::vector<int64_t>& roots, std::vector<int64_t>& leaves) {
@@ -150,6 +150,8 @@ class Reader {
     const char* name = nullptr;
     TRY(driver_.ok(driver_.cuFuncGetName(&name, function), "ask for a kernel's name"));
     kernel.name = name ? name : "";
+    if (const auto image = images_.find(function); image != images_.end())
+      kernel.image = image->second;
     kernel.grid = {params.gridDimX, params.gridDimY, params.gridDimZ};
     kernel.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
     kernel.dynamic_shared_bytes = params.sharedMemBytes;
@@ -261,13 +263,14 @@ class Reader {
   }
 
   const Driver& driver_;
+  const Images& images_;
   PlanGraph plan_;
 };
 
 }  // namespace
 
-Result<PlanGraph> plan_of_graph(const Driver& driver, CUgraph graph) {
-  Reader reader(driver);
+Result<PlanGraph> plan_of_graph(const Driver& driver, CUgraph graph, const Images& images) {
+  Reader reader(driver, images);
   std::vector<int64_t> roots, leaves;
   TRY(reader.append(graph, roots, leaves));
   return reader.take();

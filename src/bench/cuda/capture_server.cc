@@ -176,7 +176,7 @@ class CaptureServer {
       first = false;
       graphs.push_back(TRY(capture(call, dims, workspace_bytes)));
       if (!entries_.is_trusted)
-        plan.graphs.push_back(TRY(plan_of_graph(*gpu_.driver, graphs.back())));
+        plan.graphs.push_back(TRY(plan_of_graph(*gpu_.driver, graphs.back(), loaded_images())));
     }
     // What is trusted may launch what a plan cannot hold (kernels of a library): it stays here.
     if (entries_.is_trusted)
@@ -202,6 +202,11 @@ class CaptureServer {
 std::string& current_request() {
   static std::string request;
   return request;
+}
+
+std::map<CUfunction, std::string>& loaded_images() {
+  static std::map<CUfunction, std::string> images;
+  return images;
 }
 
 Status serve_captures(const CandidateEntries& entries, Channel channel) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "bench/cuda/channel.h"
+#include "bench/cuda/driver.h"
 #include "marathon_kernel.h"
 
 namespace marathon {
@@ -19,6 +21,9 @@ struct CandidateEntries {
 
 // Until the judge says quit or is gone.
 Status serve_captures(const CandidateEntries& entries, Channel channel);
+
+// By the loaded function's handle: the SHA-256 of the cubin that it came from.
+std::map<cuda::CUfunction, std::string>& loaded_images();
 
 // The judge's message that is being answered, as JSON: for entries that are written in Python.
 std::string& current_request();

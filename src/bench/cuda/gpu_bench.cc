@@ -49,7 +49,9 @@ class GpuBench : public Bench {
     implementations[at(Arm::candidate)] = {request_.candidate, request_.candidate_cubins};
     if (!request_.incumbent.empty())
       implementations[at(Arm::incumbent)] = {request_.incumbent, request_.incumbent_cubins};
-    implementations[at(Arm::baseline)] = {request_.baseline, request_.baseline_cubins};
+    GpuImplementation& baseline = implementations[at(Arm::baseline)];
+    baseline = {request_.baseline, request_.baseline_cubins};
+    baseline.is_trusted = baseline.is_python();
     planned_ = TRY(plan_all(*session_, implementations, folder_.path()));
     return Prepared{planned_.failure, planned_.failed_shape, planned_.failed_set,
                     planned_.ambiguous};
@@ -78,12 +80,12 @@ class GpuBench : public Bench {
   // One replayer a part of a measurement. `source`: whose plans it replays.
   struct Runner {
     Arm arm, source;
-    GpuProcess process;
+    std::shared_ptr<GpuProcess> process;
   };
 
   Result<std::optional<Runner>> start(Arm arm, Arm source, std::optional<ShapeFailure>& failure) {
     std::optional<WorkerFailure> failed;
-    GpuProcess process =
+    std::shared_ptr<GpuProcess> process =
         TRY(start_replayer(*session_, plans_of(source), folder_.path(), failed));
     if (failed) failure = ShapeFailure{failed->kind, failed->why};
     if (failed) return std::optional<Runner>();
@@ -159,7 +161,7 @@ Result<std::optional<ShapeFailure>> GpuBench::run_window(Runner& runner, GpuShap
   }
   // Whole and positive, so that it travels as a JSON number.
   const uint64_t seed = session_->random().next() >> 2;
-  const GpuProcess::Answer answer = runner.process.ask({{"do", "run"},
+  const GpuProcess::Answer answer = runner.process->ask({{"do", "run"},
                                                         {"shape", shape.index},
                                                         {"sets", sets},
                                                         {"cache", cache},
@@ -194,8 +196,10 @@ Status GpuBench::set_bounds(GpuShape& shape, const std::vector<GpuSolved>& probl
                                                 "finite where the oracle is: output {}, {}",
                                                 shape.plan.shape->name, error.output,
                                                 honest.not_finite));
-      shape.plan.bounds[t] =
-          wider(shape.plan.bounds[t], bound_of(task_.tolerance, error.output, honest));
+      ErrorBound bound = bound_of(task_.tolerance, error.output, honest);
+      // Steps of rounding double at each power of two, and another draw may hold a larger element.
+      if (bytes_of(task_.tensors[t].dtype) <= 2) bound.element *= 2;
+      shape.plan.bounds[t] = wider(shape.plan.bounds[t], bound);
       error.emulation = std::max(error.emulation, honest.block);
     }
     error.bound = shape.plan.bounds[t].block;
@@ -239,7 +243,7 @@ Status GpuBench::check_shape(Runner& runner, std::optional<Runner>& baseline, Gp
   std::vector<double> times;
   std::optional<ShapeFailure> failure;
   if (const std::optional<WorkerFailure> failed =
-          add_shape(*session_, plans_of(runner.source), shape, runner.process))
+          add_shape(*session_, plans_of(runner.source), shape, *runner.process))
     failure = ShapeFailure{failed->kind, failed->why};
   if (!failure)
     failure = TRY(run_window(runner, shape, problems, "as_it_is", 0, times, true));
@@ -261,14 +265,14 @@ Status GpuBench::check_shape(Runner& runner, std::optional<Runner>& baseline, Gp
   } else if (baseline && shape.plan.shape->set == ShapeSet::listed) {
     std::optional<ShapeFailure> trouble;
     if (const std::optional<WorkerFailure> failed =
-            add_shape(*session_, plans_of(Arm::baseline), shape, baseline->process))
+            add_shape(*session_, plans_of(Arm::baseline), shape, *baseline->process))
       trouble = ShapeFailure{failed->kind, failed->why};
     if (!trouble) trouble = TRY(run_window(*baseline, shape, problems, "as_it_is", 0, times, false));
     if (!trouble) TRY(fill_errors(shape, problems, result, true));
     if (trouble) all.baseline_trouble = "shape " + result.name + ": " + trouble->why;
-    (void)baseline->process.ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
+    (void)baseline->process->ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
   }
-  (void)runner.process.ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
+  (void)runner.process->ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
   session_->forget_solved();
   all.shapes.push_back(std::move(result));
   return {};
@@ -381,7 +385,7 @@ Result<bool> GpuBench::run_restart(std::vector<Runner>& runners, Measurement& m,
         [&](const GpuShape& other) { return &other.plan == m.shapes[place]; });
     for (Runner& runner : runners) {
       if (const std::optional<WorkerFailure> failed =
-              add_shape(*session_, plans_of(runner.source), shape, runner.process))
+              add_shape(*session_, plans_of(runner.source), shape, *runner.process))
         return note(m, runner.arm, shape, {failed->kind, failed->why});
     }
     const int64_t rounds =
@@ -400,7 +404,7 @@ Result<bool> GpuBench::run_restart(std::vector<Runner>& runners, Measurement& m,
       m.other_cache_ns[place] = times;
     }
     for (Runner& runner : runners)
-      (void)runner.process.ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
+      (void)runner.process->ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
   }
   return true;
 }
@@ -447,7 +451,7 @@ Result<bool> GpuBench::run_slope(Runner& runner, GpuShape& shape, double event_n
                                  Measurement& m) {
   const auto wall = [&](int64_t count, bool kernel) -> Result<double> {
     const int64_t start_ns = monotonic_ns();
-    const GpuProcess::Answer answer = runner.process.ask(
+    const GpuProcess::Answer answer = runner.process->ask(
         {{"do", "batch"}, {"shape", shape.index}, {"count", count}, {"kernel", kernel}},
         limit_s() + 1e-9 * event_ns * static_cast<double>(count) * 2);
     if (answer.failure) return fail(Fault::invalid, answer.failure->why);

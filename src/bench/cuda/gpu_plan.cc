@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
+
 namespace marathon {
 
 namespace fs = std::filesystem;
 
 namespace {
 
+constexpr int64_t max_cubin_bytes = 256LL << 20;
 constexpr int64_t max_workspace_bytes = 32LL << 30;
 constexpr double start_limit_s = 60, replay_start_limit_s = 60;
 // Lower in the address space than the driver's own allocations, so that a replayer finds it free.
@@ -20,6 +23,73 @@ Json bytes_json(const std::string& bytes) {
   Json list = Json::array();
   for (const char c : bytes) list.push_back(static_cast<uint8_t>(c));
   return list;
+}
+
+Json sets_of(const GpuShape& shape) {
+  Json sets = Json::array();
+  for (size_t s = 0; s < shape.offsets.size(); ++s) {
+    Json tensors = Json::array(), host = Json::array();
+    for (size_t t = 0; t < shape.offsets[s].size(); ++t) {
+      const GpuArena which = shape.plan.sizes.is_output[t] ? output_arena : input_arena;
+      tensors.push_back({{"arena", static_cast<int64_t>(which)}, {"offset", shape.offsets[s][t]}});
+      if (!shape.host[s][t].empty())
+        host.push_back({{"tensor", t}, {"bytes", bytes_json(shape.host[s][t])}});
+    }
+    sets.push_back({{"tensors", tensors},
+                    {"host", host},
+                    {"workspace",
+                     {{"arena", static_cast<int64_t>(output_arena)},
+                      {"offset", shape.workspaces[s]}}}});
+  }
+  return sets;
+}
+
+Json poisoned_json(const GpuSession& session, const GpuPlans& plans, const GpuShape& shape) {
+  Json poisoned = Json::array();
+  for (const std::vector<AddressRange>& set :
+       session.poisoned_ranges(shape, plans.arenas[output_arena].address)) {
+    Json ranges = Json::array();
+    for (const AddressRange& range : set)
+      ranges.push_back({{"address", range.address}, {"bytes", range.bytes}});
+    poisoned.push_back(ranges);
+  }
+  return poisoned;
+}
+
+// Runs it on decoys and captures one graph a set; `file`: where the plan goes.
+GpuProcess::Answer ask_for_plan(GpuSession& session, const GpuPlans& plans, const GpuShape& shape,
+                                GpuProcess& worker, const fs::path& file) {
+  return worker.ask({{"do", "plan"},
+                     {"shape", shape.index},
+                     {"dims", shape.plan.dims},
+                     {"extents", shape.plan.extents},
+                     {"workspace_bytes", shape.plan.sizes.workspace_bytes},
+                     {"sets", sets_of(shape)},
+                     {"poisoned", poisoned_json(session, plans, shape)},
+                     {"file", file.string()}},
+                    session.task().measure.timeout_s * 2 + start_limit_s);
+}
+
+Status fill_decoys(GpuSession& session, const GpuShape& shape) {
+  for (int64_t set = 0; set < shape.plan.sets; ++set) {
+    TRY(session.fill(shape, set, session.random().next()));
+    TRY(session.poison(shape, set, session.random().next()));
+  }
+  return {};
+}
+
+// Cubins that Triton left in the candidate's cache, copied to where no worker can write.
+Result<std::vector<fs::path>> collect_cubins(const fs::path& from, const fs::path& to) {
+  std::vector<fs::path> cubins;
+  TRY(make_folders(to));
+  std::error_code code;
+  for (fs::recursive_directory_iterator at(from, code), end; !code && at != end; at.increment(code)) {
+    if (at->path().extension() != ".cubin" || !at->is_regular_file() || at->is_symlink()) continue;
+    const std::string bytes = TRY(read_file(at->path(), max_cubin_bytes));
+    cubins.push_back(to / (sha256_hex(bytes) + ".cubin"));
+    TRY(write_file(cubins.back(), bytes));
+  }
+  return cubins;
 }
 
 class Planner {
@@ -36,13 +106,19 @@ class Planner {
     for (GpuShape& shape : session_.shapes()) {
       if (is_looked_at(session_, shape) && !TRY(plan_shape(shape))) return std::move(planned_);
     }
+    for (const Running& worker : workers_) {
+      GpuImplementation& implementation = planned_.arms[worker.arm].implementation;
+      if (!implementation.is_python() || implementation.is_trusted) continue;
+      implementation.cubins = TRY(collect_cubins(
+          worker.temp / "triton", folder_ / fmt::format("cubins-{}", worker.arm)));
+    }
     return std::move(planned_);
   }
 
  private:
   struct Running {
     size_t arm;
-    GpuProcess process;
+    std::shared_ptr<GpuProcess> process;
     fs::path temp;
   };
 
@@ -70,16 +146,45 @@ class Planner {
       const fs::path temp = folder_ / fmt::format("worker-{}", arm);
       TRY(make_folders(temp));
       GpuProcessOptions options;
-      options.argv = {session_.request().worker.string(), "cuda", "--lib",
-                      implementation.library.string(), "--temp", temp.string()};
+      options.argv = TRY(words_of(implementation, temp));
       if (session_.request().unsafe_no_sandbox) options.argv.emplace_back("--unsafe-no-sandbox");
       options.temp_folder = temp;
       options.start_limit_s = start_limit_s;
-      GpuProcess process = TRY(GpuProcess::start(options));
-      planned_.arms[arm].sandbox = process.level();
+      options.jailed = !implementation.is_trusted;
+      std::shared_ptr<GpuProcess> process =
+          std::make_shared<GpuProcess>(TRY(GpuProcess::start(options)));
+      planned_.arms[arm].sandbox = process->level();
+      if (implementation.is_trusted) planned_.arms[arm].trusted = process;
       workers_.push_back({arm, std::move(process), temp});
     }
     return true;
+  }
+
+  Result<std::vector<std::string>> words_of(const GpuImplementation& implementation,
+                                            const fs::path& temp) const {
+    const fs::path& worker = session_.request().worker;
+    const std::string library = implementation.library.string();
+    if (!implementation.is_python())
+      return std::vector<std::string>{worker.string(), "cuda", "--lib", library, "--temp",
+                                      temp.string()};
+    const fs::path beside = worker.parent_path();
+    Json dims = Json::array(), tensors = Json::array();
+    for (const std::string& name : session_.task().dims) dims.push_back(name);
+    for (const Tensor& tensor : session_.task().tensors)
+      tensors.push_back({{"name", tensor.name}, {"dtype", std::string(to_string(tensor.dtype))}});
+    TRY(write_file(temp / "task.json", dump_json({{"dims", dims}, {"tensors", tensors}})));
+    std::vector<std::string> words = {"python3",
+                                      (beside / "marathon_worker.py").string(),
+                                      "--library",
+                                      (beside / "libmarathon_torch.so").string(),
+                                      "--module",
+                                      library,
+                                      "--task",
+                                      (temp / "task.json").string(),
+                                      "--temp",
+                                      temp.string()};
+    if (implementation.is_trusted) words.emplace_back("--trusted");
+    return words;
   }
 
   // The largest wish is given to all, so that addresses tell nothing.
@@ -88,7 +193,7 @@ class Planner {
       for (GpuShape& shape : session_.shapes()) {
         if (!is_looked_at(session_, shape)) continue;
         const GpuProcess::Answer answer =
-            worker.process.ask({{"do", "workspace"}, {"dims", shape.plan.dims}},
+            worker.process->ask({{"do", "workspace"}, {"dims", shape.plan.dims}},
                                session_.task().measure.timeout_s + start_limit_s);
         if (answer.failure) return note(worker.arm, *answer.failure, &shape);
         const int64_t bytes = json_int(*answer.body, "bytes", -1);
@@ -120,8 +225,12 @@ class Planner {
         wish += static_cast<uint64_t>(arena.bytes()) + (1ull << 32);
         wish = wish >> 32 << 32;
       }
-      const GpuProcess::Answer answer = worker.process.ask(
-          {{"do", "map"}, {"gpu", session_.request().gpu}, {"arenas", arenas}}, start_limit_s,
+      const GpuProcess::Answer answer = worker.process->ask(
+          {{"do", "map"},
+           {"gpu", session_.request().gpu},
+           {"arenas", arenas},
+           {"judge_cubin", session_.request().judge_cubin.string()}},
+          start_limit_s,
           numbers);
       if (answer.failure) return note(worker.arm, *answer.failure, nullptr);
       const Json addresses = answer.body->value("addresses", Json::array());
@@ -137,40 +246,14 @@ class Planner {
     return true;
   }
 
-  Json sets_of(const GpuShape& shape) const {
-    Json sets = Json::array();
-    for (size_t s = 0; s < shape.offsets.size(); ++s) {
-      Json tensors = Json::array(), host = Json::array();
-      for (size_t t = 0; t < shape.offsets[s].size(); ++t) {
-        const GpuArena which = shape.plan.sizes.is_output[t] ? output_arena : input_arena;
-        tensors.push_back({{"arena", static_cast<int64_t>(which)}, {"offset", shape.offsets[s][t]}});
-        if (!shape.host[s][t].empty())
-          host.push_back({{"tensor", t}, {"bytes", bytes_json(shape.host[s][t])}});
-      }
-      sets.push_back({{"tensors", tensors},
-                      {"host", host},
-                      {"workspace",
-                       {{"arena", static_cast<int64_t>(output_arena)},
-                        {"offset", shape.workspaces[s]}}}});
-    }
-    return sets;
-  }
-
   Result<bool> plan_shape(GpuShape& shape) {
-    for (int64_t set = 0; set < shape.plan.sets; ++set) {
-      TRY(session_.fill(shape, set, session_.random().next()));
-      TRY(session_.poison(shape, set, session_.random().next()));
-    }
+    TRY(fill_decoys(session_, shape));
     for (Running& worker : workers_) {
+      if (implementations_[worker.arm].is_trusted) continue;  // when it is run
       GpuPlans& plans = planned_.arms[worker.arm];
       const fs::path made = worker.temp / fmt::format("plan-{}.json", shape.index);
       const GpuProcess::Answer answer =
-          worker.process.ask({{"do", "plan"},
-                              {"dims", shape.plan.dims},
-                              {"workspace_bytes", shape.plan.sizes.workspace_bytes},
-                              {"sets", sets_of(shape)},
-                              {"file", made.string()}},
-                             session_.task().measure.timeout_s * 2 + start_limit_s);
+          ask_for_plan(session_, plans, shape, *worker.process, made);
       if (answer.failure) return note(worker.arm, *answer.failure, &shape);
       const fs::path kept = folder_ / fmt::format("plan-{}-{}.json", worker.arm, shape.index);
       if (const Status read = keep(made, kept, plans, shape.plan.sets); !read) {
@@ -219,13 +302,16 @@ Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementatio
   return Planner(session, implementations, folder).run();
 }
 
-Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
-                                  const fs::path& folder, std::optional<WorkerFailure>& failure) {
+Result<std::shared_ptr<GpuProcess>> start_replayer(GpuSession& session, const GpuPlans& plans,
+                                                   const fs::path& folder,
+                                                   std::optional<WorkerFailure>& failure) {
+  if (plans.trusted) return plans.trusted;
   GpuProcessOptions options;
   options.argv = {session.request().worker.string(), "replay"};
   options.temp_folder = folder;
   options.jailed = false;
-  GpuProcess process = TRY(GpuProcess::start(options));
+  std::shared_ptr<GpuProcess> process =
+      std::make_shared<GpuProcess>(TRY(GpuProcess::start(options)));
   Json arenas = Json::array(), cubins = Json::array();
   std::vector<Fd> descriptors;
   std::vector<int> numbers;
@@ -239,7 +325,7 @@ Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
   }
   for (const fs::path& cubin : plans.implementation.cubins) cubins.push_back(cubin.string());
   failure = process
-                .ask({{"do", "open"},
+                ->ask({{"do", "open"},
                       {"gpu", session.request().gpu},
                       {"arenas", arenas},
                       {"cubins", cubins},
@@ -251,19 +337,16 @@ Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
 
 std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,
                                        const GpuShape& shape, GpuProcess& replayer) {
-  Json poisoned = Json::array();
-  for (const std::vector<AddressRange>& set :
-       session.poisoned_ranges(shape, plans.arenas[output_arena].address)) {
-    Json ranges = Json::array();
-    for (const AddressRange& range : set)
-      ranges.push_back({{"address", range.address}, {"bytes", range.bytes}});
-    poisoned.push_back(ranges);
+  if (plans.trusted) {
+    if (const Status filled = fill_decoys(session, shape); !filled)
+      return WorkerFailure{VerdictKind::ambiguous, filled.error().what};
+    return ask_for_plan(session, plans, shape, replayer, {}).failure;
   }
   return replayer
       .ask({{"do", "add"},
             {"shape", shape.index},
             {"file", plans.files[shape.index].string()},
-            {"poisoned", poisoned}},
+            {"poisoned", poisoned_json(session, plans, shape)}},
            replay_start_limit_s)
       .failure;
 }

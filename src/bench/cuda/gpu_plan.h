@@ -8,9 +8,11 @@
 namespace marathon {
 
 struct GpuImplementation {
-  std::filesystem::path library;
+  std::filesystem::path library;  // a shared object, or a Python module
   std::vector<std::filesystem::path> cubins;
+  bool is_trusted = false;  // a Python baseline, whose kernels are a library's: replayed in its worker
   bool empty() const { return library.empty(); }
+  bool is_python() const { return library.extension() == ".py"; }
 };
 
 // Plans of one implementation, as files that the judge has read and found in order.
@@ -19,6 +21,9 @@ struct GpuPlans {
   std::vector<PlanArena> arenas;             // where the worker had the judge's arenas
   std::vector<std::filesystem::path> files;  // by shape; empty: not looked at
   std::string sandbox;
+  // Of a trusted implementation: its one process, alive for the whole evaluation (torch takes seconds
+  // to start). Null: it is planned, and each restart replays it in a fresh process.
+  std::shared_ptr<GpuProcess> trusted;
 };
 
 struct Planned {
@@ -33,9 +38,9 @@ Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementatio
                          const std::filesystem::path& folder);
 
 // A replayer of one implementation with nothing added yet.
-Result<GpuProcess> start_replayer(GpuSession& session, const GpuPlans& plans,
-                                  const std::filesystem::path& folder,
-                                  std::optional<WorkerFailure>& failure);
+Result<std::shared_ptr<GpuProcess>> start_replayer(GpuSession& session, const GpuPlans& plans,
+                                                   const std::filesystem::path& folder,
+                                                   std::optional<WorkerFailure>& failure);
 // Adds one shape's graphs to a replayer.
 std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,
                                        const GpuShape& shape, GpuProcess& replayer);

@@ -37,7 +37,8 @@ Result<CUfunction> Module::kernel(const std::string& name) const {
 Result<JudgeKernels> JudgeKernels::load(const Gpu& gpu, const std::string& image) {
   static constexpr const char* names[w_count] = {
       "marathon_fill", "marathon_poison", "marathon_find_damage", "marathon_digest",
-      "marathon_read", "marathon_rows",   "marathon_probe",       "marathon_copy"};
+      "marathon_read", "marathon_rows",   "marathon_probe",       "marathon_copy",
+      "marathon_matmul"};
   JudgeKernels kernels(gpu, TRY(Module::load(gpu, image)));
   for (size_t i = 0; i < w_count; ++i)
     kernels.kernels_[i] = TRY(kernels.module_.kernel(names[i]));
@@ -87,6 +88,14 @@ Status JudgeKernels::rows(const MarathonRows& job, uint64_t sums, CUstream strea
 
 Status JudgeKernels::probe(uint64_t spin_ns, uint64_t longest, CUstream stream) const {
   return launch(w_probe, gpu_->multiprocessors * threads_a_block, stream, spin_ns, longest);
+}
+
+Status JudgeKernels::matmul(int64_t count, uint64_t seed, uint64_t sink, CUstream stream) const {
+  void* pointers[] = {&count, &seed, &sink};
+  return gpu_->driver->ok(
+      gpu_->driver->cuLaunchKernel(kernels_[w_matmul], static_cast<unsigned>(gpu_->multiprocessors),
+                                   1, 1, 256, 1, 1, 0, stream, pointers, nullptr),
+      "launch the matrix probe");
 }
 
 Status JudgeKernels::copy(uint64_t from, uint64_t to, int64_t bytes, CUstream stream) const {

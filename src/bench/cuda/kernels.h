@@ -63,11 +63,13 @@ class JudgeKernels {
   Status read(uint64_t base, int64_t bytes, uint64_t sink, cuda::CUstream stream) const;
   Status rows(const MarathonRows& job, uint64_t sums, cuda::CUstream stream) const;
   Status probe(uint64_t spin_ns, uint64_t longest, cuda::CUstream stream) const;
+  // 64 × 256 × 16 multiply-adds, `count` times, in each of two warp groups of every multiprocessor.
+  Status matmul(int64_t count, uint64_t seed, uint64_t sink, cuda::CUstream stream) const;
   Status copy(uint64_t from, uint64_t to, int64_t bytes, cuda::CUstream stream) const;
 
  private:
   JudgeKernels(const Gpu& gpu, Module module) : gpu_(&gpu), module_(std::move(module)) {}
-  enum Which { w_fill, w_poison, w_find, w_digest, w_read, w_rows, w_probe, w_copy, w_count };
+  enum Which { w_fill, w_poison, w_find, w_digest, w_read, w_rows, w_probe, w_copy, w_matmul, w_count };
   template <class... Arguments>
   Status launch(Which which, int64_t work, cuda::CUstream stream, Arguments... arguments) const;
 

@@ -124,6 +124,7 @@ Json to_json(const PlanKernel& kernel) {
     parameters.push_back({{"offset", parameter.offset}, {"bytes", to_hex(parameter.bytes)}});
   return {{"kind", "kernel"},
           {"name", kernel.name},
+          {"image", kernel.image},
           {"grid", kernel.grid},
           {"block", kernel.block},
           {"cluster", kernel.cluster},
@@ -170,6 +171,8 @@ Result<PlanKernel> kernel_from(const Json& json) {
   Fields fields(json, "kernel node");
   PlanKernel kernel;
   kernel.name = fields.text("name");
+  kernel.image = json_string(json, "image");
+  if (kernel.image.size() > 64) fields.note("has an image that is no hash");
   kernel.grid = fields.three("grid", 1, 0x7fffffff, 1);
   kernel.block = fields.three("block", 1, 1024, 1);
   kernel.cluster = fields.three("cluster", 0, 16, 0);

@@ -15,7 +15,8 @@ namespace marathon {
 enum class PlanNodeKind { kernel, memset, copy, empty };
 
 struct PlanKernel {
-  std::string name;  // mangled, as the cubin has it
+  std::string name;   // mangled, as the cubin has it
+  std::string image;  // SHA-256 of the cubin; empty: the one cubin of this build that has the name
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::array<int64_t, 3> cluster = {0, 0, 0};  // 0: no cluster
   int64_t dynamic_shared_bytes = 0;

@@ -40,10 +40,11 @@ Replayer::~Replayer() {
   if (gate_) driver.cuMemFreeHost(gate_);
 }
 
-Result<Replayer> Replayer::make(const Gpu& gpu, const std::vector<std::string>& cubins,
+Result<Replayer> Replayer::make(const Gpu& gpu, const std::map<std::string, std::string>& cubins,
                                 const std::string& judge_image) {
   Replayer replayer(gpu);
-  for (const std::string& cubin : cubins) replayer.modules_.push_back(TRY(Module::load(gpu, cubin)));
+  for (const auto& [hash, cubin] : cubins)
+    replayer.modules_.emplace(hash, TRY(Module::load(gpu, cubin)));
   TRY(replayer.prepare(judge_image));
   return replayer;
 }
@@ -65,12 +66,14 @@ Status Replayer::prepare(const std::string& judge_image) {
 }
 
 Result<CUfunction> Replayer::find(const PlanKernel& kernel) {
-  const auto known = functions_.find(kernel.name);
+  const std::string key = kernel.image + " " + kernel.name;
+  const auto known = functions_.find(key);
   if (known != functions_.end()) return known->second;
-  for (const Module& module : modules_) {
+  for (const auto& [hash, module] : modules_) {
+    if (!kernel.image.empty() && kernel.image != hash) continue;
     Result<CUfunction> function = module.kernel(kernel.name);
     if (!function && function.error().fault == Fault::not_found) continue;
-    if (function) functions_[kernel.name] = *function;
+    if (function) functions_[key] = *function;
     return function;
   }
   return fail(Fault::invalid,

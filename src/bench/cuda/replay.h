@@ -30,8 +30,9 @@ struct ReplayTimes {
 
 class Replayer {
  public:
-  // `cubins`: images of this build. A kernel that none of them has is refused (Fault::invalid).
-  static Result<Replayer> make(const Gpu& gpu, const std::vector<std::string>& cubins,
+  // `cubins`: of this build, bytes by SHA-256. A kernel that none of them has is refused
+  // (Fault::invalid).
+  static Result<Replayer> make(const Gpu& gpu, const std::map<std::string, std::string>& cubins,
                                const std::string& judge_image);
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) = delete;
@@ -70,9 +71,9 @@ class Replayer {
   Result<Ready*> ready(int64_t shape, int64_t set);
 
   const Gpu* gpu_;
-  std::vector<Module> modules_;
+  std::map<std::string, Module> modules_;             // by SHA-256 of the cubin
   std::vector<JudgeKernels> judge_;  // one
-  std::map<std::string, cuda::CUfunction> functions_;
+  std::map<std::string, cuda::CUfunction> functions_;  // by image and name
   std::map<int64_t, Ready> shapes_;
   cuda::CUstream stream_ = nullptr;
   cuda::CUevent begin_ = nullptr, end_ = nullptr;

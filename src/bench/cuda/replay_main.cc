@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "bench/cuda/channel.h"
 #include "bench/cuda/replay_server.h"
 #include "bench/worker.h"
@@ -55,9 +56,12 @@ class ReplayServer {
           static_cast<uint64_t>(json_int(arenas[i], "address")),
           json_bool(arenas[i], "read_only"))));
     }
-    std::vector<std::string> cubins;
-    for (const Json& file : message.body->at("cubins"))
-      cubins.push_back(TRY(read_file(file.get<std::string>(), max_cubin_bytes)));
+    std::map<std::string, std::string> cubins;
+    for (const Json& file : message.body->at("cubins")) {
+      std::string bytes = TRY(read_file(file.get<std::string>(), max_cubin_bytes));
+      std::string hash = sha256_hex(bytes);
+      cubins.emplace(std::move(hash), std::move(bytes));
+    }
     const std::string judge =
         TRY(read_file(json_string(*message.body, "judge_cubin"), max_cubin_bytes));
     replayer_.emplace(TRY(Replayer::make(gpu_, cubins, judge)));

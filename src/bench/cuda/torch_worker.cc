@@ -52,4 +52,9 @@ int marathon_torch_serve(int (*run)(const MarathonArgs*),
 // The judge's message that is being answered; valid until the callback returns.
 const char* marathon_torch_request() { return current_request().c_str(); }
 
+// Triton has loaded a kernel: its function's handle and the SHA-256 of the cubin it came from.
+void marathon_torch_loaded(uint64_t function, const char* image) {
+  loaded_images()[reinterpret_cast<cuda::CUfunction>(function)] = image;
+}
+
 }  // extern "C"

@@ -8,6 +8,7 @@ captures, replays and measures is in the library.
 """
 import argparse
 import ctypes
+import hashlib
 import importlib.util
 import json
 import os
@@ -56,7 +57,19 @@ def main():
     with open(options.task) as file:
         task = json.load(file)
     import torch  # before the jail: seconds, while the compiler of something else runs
-    import triton  # noqa: F401
+    import triton
+
+    def loaded(*arguments, **named):
+        """Triton has loaded a kernel: which cubin it came from."""
+        function = named.get("function", arguments[1] if len(arguments) > 1 else None)
+        group = named.get("metadata_group", arguments[3] if len(arguments) > 3 else {})
+        for name, path in dict(group or {}).items():
+            if str(name).endswith(".cubin"):
+                with open(path, "rb") as cubin:
+                    image = hashlib.sha256(cubin.read()).hexdigest()
+                library.marathon_torch_loaded(ctypes.c_uint64(function), image.encode())
+
+    triton.knobs.runtime.kernel_load_end_hook.add(loaded)
 
     torch_types = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16,
                    "fp16": torch.float16, "int32": torch.int32, "int64": torch.int64}

@@ -21,9 +21,10 @@ std::set<CUgraphNode> with_ancestors(CUgraph graph, const std::set<CUgraphNode>&
   return all;
 }
 
-void leave_capture(const Capture* capture) {
+void end_capture(Capture& capture) {
+  capture.ended = true;
   for (const auto& stream : world().streams) {
-    if (stream->capture.get() != capture) continue;
+    if (stream->capture.get() != &capture) continue;
     stream->capture.reset();
     stream->frontier.clear();
   }
@@ -42,7 +43,7 @@ bool is_joined(const Capture& capture) {
 // An event that stands in a capture has not happened and never will.
 CUresult refuse_captured(CUevent event) {
   if (!event->capture) return CUDA_SUCCESS;
-  event->capture->broken = true;
+  if (!event->capture->ended) event->capture->broken = true;
   return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -83,7 +84,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   else if (!is_joined(*capture))
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  leave_capture(capture.get());
+  end_capture(*capture);
   if (result != CUDA_SUCCESS) {
     destroy_graph(capture->graph);
     return result;
@@ -134,7 +135,7 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   if (!stream || !world().events.has(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture) {
     // After the capture's end the event is about nothing.
-    if (event->capture->origin->capture != event->capture) return CUDA_ERROR_INVALID_VALUE;
+    if (event->capture->ended) return CUDA_ERROR_INVALID_VALUE;
     if (event->capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (stream->capture && stream->capture != event->capture) {
       stream->capture->broken = event->capture->broken = true;

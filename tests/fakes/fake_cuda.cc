@@ -203,6 +203,7 @@ constexpr ErrorText error_texts[] = {
                    "operation not permitted when stream is capturing"),
     MARATHON_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
                    "operation failed due to a previous error during capture"),
+    MARATHON_ERROR(CUDA_ERROR_STREAM_CAPTURE_MERGE, "dependency would merge two separate captures"),
     MARATHON_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
                    "capture was not ended in the same stream as it began"),
     MARATHON_ERROR(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work"),
@@ -309,8 +310,8 @@ extern "C" __attribute__((visibility("default"))) marathon::cuda::CUresult cuGet
   for (const fake::Entry& entry : table) {
     if (std::strcmp(entry.name, name) != 0) continue;
     // Older functions of these names have other arguments, and nobody may get them from here.
-    const bool fits = version >= fake::driver_version && !(fake::world().options.old_driver &&
-                                                           fake::is_younger_than_old_driver(name));
+    const bool fits = version >= fake::driver_version &&
+                      !(fake::world().options.old_driver && fake::is_younger_than_old_driver(name));
     how = fits ? found : version_not_sufficient;
     if (fits) *function = entry.function;
   }

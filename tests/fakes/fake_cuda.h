@@ -1,6 +1,6 @@
-// What the files of the fake CUDA driver share. libfakecuda.so runs on the host what a GPU would run,
-// in order and with a clock that only the work moves, so that tests of timing give the same figures
-// everywhere. Not a model of speed, and no race of a real GPU shows here.
+// What the files of the fake CUDA driver share. libfakecuda.so runs on the host what a GPU would
+// run, in order and with a clock that only the work moves, so that tests of timing give the same
+// figures everywhere. Not a model of speed, and no race of a real GPU shows here.
 //
 // MARATHON_FAKE_CUDA, words with commas between them:
 //   no_device            cuInit finds no GPU
@@ -34,7 +34,8 @@ using namespace cuda;
 
 inline constexpr int64_t total_memory_bytes = 4LL << 30, granularity_bytes = 2LL << 20;
 inline constexpr int64_t l2_bytes = 60 * 1000 * 1000, multiprocessors = 132, clock_khz = 1'980'000;
-// What a launch costs when the GPU has nothing to do meanwhile: this is what a blocked stream hides.
+// What a launch costs when the GPU has nothing to do meanwhile: this is what a blocked stream
+// hides.
 inline constexpr int64_t launch_gap_ns = 1500;
 // A copy or memset: this, and a nanosecond for so many bytes.
 inline constexpr int64_t copy_base_ns = 1000, copy_bytes_a_ns = 4000;
@@ -80,7 +81,8 @@ struct Mark {
 // False: not yet, look again later.
 using Step = std::function<bool()>;
 struct Queued {
-  int64_t number = 0;  // over all streams: the default stream and the blocking ones take turns by it
+  int64_t number =
+      0;  // over all streams: the default stream and the blocking ones take turns by it
   Step step;
 };
 
@@ -89,7 +91,7 @@ struct Capture {
   CUstream origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
-  bool broken = false;
+  bool broken = false, ended = false;
 };
 
 // Memory that kernels and copies may touch.
@@ -226,7 +228,8 @@ CUgraphNode add_work(CUgraph graph, Work work, const std::set<CUgraphNode>& afte
 CUgraph clone_graph(CUgraph graph);
 void destroy_graph(CUgraph graph);
 
-// ---- fake_kernels.cc
+// ---- fake_module.cc
+// Checks the launch's sizes, which `call` has already, and takes the parameters' bytes.
 CUresult make_call(CUfunction function, void** parameters, void** extra, KernelCall& call);
 bool has_function(CUfunction function);
 // kernel_never_ends, or the kernel's result.

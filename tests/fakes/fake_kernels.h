@@ -1,4 +1,5 @@
-// What a kernel of the fake CUDA driver does, by its name: the table that more kernels are added to.
+// What a kernel of the fake CUDA driver does, by its name: the table that more kernels are added
+// to.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ struct Launch {
   T parameter(size_t index) const {
     T value = {};
     if (index < parameters.size())
-      std::memcpy(&value, parameters[index].data(),
-                  parameters[index].size() < sizeof value ? parameters[index].size() : sizeof value);
+      std::memcpy(
+          &value, parameters[index].data(),
+          parameters[index].size() < sizeof value ? parameters[index].size() : sizeof value);
     return value;
   }
   // `count` elements of device memory whose address is a parameter; null where a GPU would fault.

@@ -88,8 +88,7 @@ CUresult release_pages(CUdeviceptr address, Range::Kind kind) {
 }  // namespace
 
 char* reach(CUdeviceptr address, int64_t bytes, bool to_write) {
-  const int wanted =
-      to_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+  const int wanted = to_write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
   if (bytes < 0 || address + static_cast<CUdeviceptr>(bytes) < address) return nullptr;
   const CUdeviceptr end = address + static_cast<CUdeviceptr>(bytes);
   for (CUdeviceptr at = address; at < end;) {
@@ -122,9 +121,8 @@ CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const int64_t size = static_cast<int64_t>(bytes);
   if (!may_allocate(size)) return CUDA_ERROR_OUT_OF_MEMORY;
-  void* pages =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-             -1, 0);
+  void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) {
     world().used_bytes -= size;
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -142,8 +140,7 @@ CUresult cuMemFree(CUdeviceptr address) {
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   if (const CUresult refused = refuse_in_capture()) return refused;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  void* pages =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = pages;
   world().ranges[address_of(pages)] = {static_cast<int64_t>(bytes),

@@ -1,6 +1,6 @@
-// The fake driver's order: streams, events, the clock, and what is copied and set. Work runs at once
-// in the thread that asks for it, unless the stream waits for a value or for another stream; then
-// the next call that waits or looks runs it.
+// The fake driver's order: streams, events, the clock, and what is copied and set. Work runs at
+// once in the thread that asks for it, unless the stream waits for a value or for another stream;
+// then the next call that waits or looks runs it.
 #include <time.h>
 
 #include <algorithm>
@@ -67,13 +67,15 @@ CUresult run_memset(const CUDA_MEMSET_NODE_PARAMS& set) {
 // One row of a copy; null: nothing there.
 const char* source_row(const Work& work, size_t y, size_t z) {
   const CUDA_MEMCPY3D& c = work.copy;
-  const size_t at = c.srcXInBytes + (c.srcY + y) * c.srcPitch + (c.srcZ + z) * c.srcPitch * c.srcHeight;
+  const size_t at =
+      c.srcXInBytes + (c.srcY + y) * c.srcPitch + (c.srcZ + z) * c.srcPitch * c.srcHeight;
   if (work.staged) return work.staged->data() + at;
   if (c.srcMemoryType == CU_MEMORYTYPE_HOST) return static_cast<const char*>(c.srcHost) + at;
   return reach(c.srcDevice + at, static_cast<int64_t>(c.WidthInBytes), false);
 }
 char* target_row(const CUDA_MEMCPY3D& c, size_t y, size_t z) {
-  const size_t at = c.dstXInBytes + (c.dstY + y) * c.dstPitch + (c.dstZ + z) * c.dstPitch * c.dstHeight;
+  const size_t at =
+      c.dstXInBytes + (c.dstY + y) * c.dstPitch + (c.dstZ + z) * c.dstPitch * c.dstHeight;
   if (c.dstMemoryType == CU_MEMORYTYPE_HOST) return static_cast<char*>(c.dstHost) + at;
   return reach(c.dstDevice + at, static_cast<int64_t>(c.WidthInBytes), true);
 }
@@ -319,8 +321,7 @@ CUresult cuCtxSynchronize() {
   });
 }
 
-CUresult cuStreamWaitValue32(CUstream handle, CUdeviceptr address, uint32_t value,
-                             unsigned flags) {
+CUresult cuStreamWaitValue32(CUstream handle, CUdeviceptr address, uint32_t value, unsigned flags) {
   CUstream_st* stream = find_stream(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (flags != CU_STREAM_WAIT_VALUE_EQ && flags != CU_STREAM_WAIT_VALUE_GEQ)
@@ -333,8 +334,7 @@ CUresult cuStreamWaitValue32(CUstream handle, CUdeviceptr address, uint32_t valu
     return enqueue(handle, std::move(work));
   }
   queue_step(*stream, [place, value, flags] {
-    const uint32_t seen =
-        std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(place)).load();
+    const uint32_t seen = std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(place)).load();
     return flags == CU_STREAM_WAIT_VALUE_EQ ? seen == value
                                             : static_cast<int32_t>(seen - value) >= 0;
   });

@@ -7,6 +7,13 @@
 #include <cstdio>
 #include <type_traits>
 
+#if CUDA_VERSION < 12040
+int main() {
+  std::puts("this toolkit is older than CUDA 12.4: nothing is compared");
+  return 0;
+}
+#else
+
 // What cuda.h makes a macro of cannot be a name of ours.
 constexpr long their_devicemap = CU_MEMHOSTALLOC_DEVICEMAP;
 #undef CU_MEMHOSTALLOC_DEVICEMAP
@@ -16,13 +23,12 @@ constexpr long their_devicemap = CU_MEMHOSTALLOC_DEVICEMAP;
 namespace ours = marathon::cuda;
 
 #define VALUE(name) static_assert(static_cast<long>(ours::name) == static_cast<long>(::name), #name)
-#define SIZE(type)                                                      \
-  static_assert(sizeof(ours::type) == sizeof(::type) &&                 \
-                    alignof(ours::type) == alignof(::type),             \
+#define SIZE(type)                                                                              \
+  static_assert(sizeof(ours::type) == sizeof(::type) && alignof(ours::type) == alignof(::type), \
                 #type)
-#define FIELD(type, field)                                                               \
-  static_assert(offsetof(ours::type, field) == offsetof(::type, field) &&                \
-                    sizeof(ours::type::field) == sizeof(::type::field),                  \
+#define FIELD(type, field)                                                \
+  static_assert(offsetof(ours::type, field) == offsetof(::type, field) && \
+                    sizeof(ours::type::field) == sizeof(::type::field),   \
                 #type "." #field)
 // A field of a field: sizeof cannot name it.
 #define INNER(type, field) static_assert(offsetof(ours::type, field) == offsetof(::type, field))
@@ -54,6 +60,7 @@ VALUE(CUDA_ERROR_NOT_SUPPORTED);
 VALUE(CUDA_ERROR_MPS_CLIENT_TERMINATED);
 VALUE(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 VALUE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+VALUE(CUDA_ERROR_STREAM_CAPTURE_MERGE);
 VALUE(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 VALUE(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 VALUE(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
@@ -227,17 +234,23 @@ constexpr size_t pointee_size() {
 }
 
 template <class A, class B>
-constexpr bool alike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-                       pointee_size<A>() == pointee_size<B>();
+constexpr bool are_alike() {
+  if (sizeof(A) != sizeof(B)) return false;
+  if (std::is_pointer_v<A> != std::is_pointer_v<B>) return false;
+  return pointee_size<A>() == pointee_size<B>();
+}
 
 template <class A, class B>
-struct SameCall : std::false_type {};
+constexpr bool same_call = false;
 template <class R, class... A, class S, class... B>
-  requires(sizeof...(A) == sizeof...(B))
-struct SameCall<R (*)(A...), S (*)(B...)> : std::bool_constant<alike<R, S> && (alike<A, B> && ...)> {
-};
+constexpr bool same_call<R (*)(A...), S (*)(B...)> = [] {
+  if constexpr (sizeof...(A) == sizeof...(B))
+    return are_alike<R, S>() && (are_alike<A, B>() && ...);
+  return false;
+}();
 
 // The name, and the youngest version of it that cuGetProcAddress gives to a program of 12.4.
+// clang-format off
 #define CALLS(CALL)                                                                             \
   CALL(cuInit, 2000) CALL(cuDriverGetVersion, 2020) CALL(cuDeviceGetCount, 2000)                \
   CALL(cuDeviceGet, 2000) CALL(cuDeviceGetName, 2000) CALL(cuDeviceGetUuid, 11040)              \
@@ -273,9 +286,10 @@ struct SameCall<R (*)(A...), S (*)(B...)> : std::bool_constant<alike<R, S> && (a
   CALL(cuGraphAddEmptyNode, 10000) CALL(cuGraphAddDependencies, 12030)                          \
   CALL(cuGraphInstantiateWithFlags, 11040) CALL(cuGraphExecDestroy, 10000)                      \
   CALL(cuGraphLaunch, 10000) CALL(cuGraphUpload, 11010)
+// clang-format on
 
 #define SAME_CALL(name, version) \
-  static_assert(SameCall<decltype(ours::Driver::name), PFN_##name##_v##version>::value, #name);
+  static_assert(same_call<decltype(ours::Driver::name), PFN_##name##_v##version>, #name);
 CALLS(SAME_CALL)
 
 #define COUNT_CALL(name, version) +1
@@ -288,3 +302,5 @@ int main() {
               CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
   return 0;
 }
+
+#endif

@@ -84,8 +84,8 @@ Nvml Nvml::open() {
   static Functions functions;
   // Each by itself: an old library lacks the young ones, and the rest is worth having.
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-        ::dlsym(library, name));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
   };
   find(functions.init, "nvmlInit_v2");
   find(functions.shutdown, "nvmlShutdown");
@@ -96,8 +96,7 @@ Nvml Nvml::open() {
   find(functions.temperature, "nvmlDeviceGetTemperature");
   find(functions.power, "nvmlDeviceGetPowerUsage");
   find(functions.throttle, "nvmlDeviceGetCurrentClocksEventReasons");
-  if (!functions.throttle)
-    find(functions.throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  if (!functions.throttle) find(functions.throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
   find(functions.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   if (!functions.init || !functions.shutdown || !functions.by_uuid) {
     nvml.missing_ = fmt::format("{} is no NVML that is known here", library_name());

@@ -72,12 +72,12 @@ MARATHON_EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned lo
   return success;
 }
 
-MARATHON_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
-                                                            ProcessInfo* infos) {
+MARATHON_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* infos) {
   constexpr unsigned running = sizeof pids / sizeof pids[0];
   const bool fits = infos && *count >= running;
   *count = running;
   if (!fits) return insufficient_size;
-  for (unsigned i = 0; i < running; ++i) infos[i] = {pids[i], 1 << 20, ~0u, ~0u};
+  for (unsigned i = 0; i < running; ++i)
+    static_cast<ProcessInfo*>(infos)[i] = {pids[i], 1 << 20, ~0u, ~0u};
   return success;
 }

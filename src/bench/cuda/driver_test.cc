@@ -32,7 +32,7 @@ TEST(Driver, DescribesTheDevice) {
 }
 
 TEST(Driver, AnotherComputeCapability) {
-  in_process("cc=8.0", [] { EXPECT_EQ(open_gpu(0)->compute_capability, 80); });
+  in_process("cc=8.0", [] { EXPECT_EQ(Lab().gpu.compute_capability, 80); });
 }
 
 TEST(Driver, TooOldSaysWhatToInstall) {

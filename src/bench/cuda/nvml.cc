@@ -13,7 +13,7 @@ namespace marathon {
 namespace {
 
 // The part of nvml.h that is used.
-using Device = struct nvmlDevice_st*;
+using Device = void*;
 constexpr int nvml_success = 0, nvml_insufficient_size = 7;
 constexpr int clock_sm = 1, clock_memory = 2, sensor_gpu = 0;
 
@@ -56,7 +56,7 @@ struct Nvml::Functions {
   int (*temperature)(Device, int, unsigned*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;
   int (*throttle)(Device, unsigned long long*) = nullptr;
-  int (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
+  int (*processes)(Device, unsigned*, void*) = nullptr;  // an array of ProcessInfo
 
   std::string words(int code) const {
     const char* text = error ? error(code) : nullptr;
@@ -158,7 +158,7 @@ GpuReading Nvml::read(const std::string& uuid) const {
   if (f.processes && f.processes(device, &count, nullptr) == nvml_insufficient_size)
     count += spare_processes;
   std::vector<ProcessInfo> processes(count);
-  if (call("processes", f.processes, device, &count, processes.data())) {
+  if (call("processes", f.processes, device, &count, static_cast<void*>(processes.data()))) {
     reading.compute_pids.emplace();
     for (unsigned i = 0; i < count && i < processes.size(); ++i)
       reading.compute_pids->push_back(processes[i].pid);

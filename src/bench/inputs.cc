@@ -54,9 +54,25 @@ std::vector<double> edges_of(const Distribution& d) {
     case Distribution::Kind::integers:
     case Distribution::Kind::sign:
     case Distribution::Kind::half_half:
+    case Distribution::Kind::logit_log_uniform:
+    case Distribution::Kind::offsets:
       return {};
   }
   return {};
+}
+
+// The sums of the lengths, in an order of Fisher and Yates (1938).
+void draw_offsets(std::vector<int64_t> lengths, std::vector<double>& row, CounterRandom& random) {
+  for (size_t i = lengths.size(); i > 1; --i) {
+    const double place = random.uniform() * static_cast<double>(i);
+    std::swap(lengths[i - 1], lengths[static_cast<size_t>(place)]);
+  }
+  int64_t sum = 0;
+  row[0] = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    sum += lengths[i];
+    row[i + 1] = static_cast<double>(sum);
+  }
 }
 
 void normalize(std::vector<double>& row, double norm) {
@@ -80,6 +96,12 @@ Result<Sampler> Sampler::make(const Task& task, const Tensor& tensor, const Shap
   const int64_t elements = TRY(elements_of(task, tensor, shape));
   sampler.row_ = extents.empty() ? 1 : extents.back();
   sampler.rows_ = elements == 0 ? 0 : elements / sampler.row_;
+  const size_t lengths = sampler.distribution_.lengths.size();
+  if (sampler.distribution_.kind == Distribution::Kind::offsets &&
+      (extents.size() != 1 || elements != static_cast<int64_t>(lengths) + 1)) {
+    return fail(Fault::invalid, "tensor '" + tensor.name + "' at shape '" + shape.name +
+                                    "' has not one axis with one element more than lengths");
+  }
   sampler.edges_ = edges_of(sampler.distribution_);
   return sampler;
 }
@@ -137,6 +159,18 @@ void Sampler::draw_row(std::vector<double>& row, CounterRandom& random) const {
     case Distribution::Kind::half_half:
       std::fill(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2), d.a);
       std::fill(row.begin() + static_cast<std::ptrdiff_t>(row.size() / 2), row.end(), d.b);
+      break;
+    // Not from edges: a straight line between two of them is no logarithm near p = 1.
+    case Distribution::Kind::logit_log_uniform: {
+      const double low = std::log(d.a), high = std::log(d.b);
+      for (double& value : row) {
+        const double log_p = low + (high - low) * random.uniform();
+        value = log_p - std::log1p(-std::exp(log_p));
+      }
+      break;
+    }
+    case Distribution::Kind::offsets:
+      draw_offsets(d.lengths, row, random);
       break;
   }
   if (norm_ > 0) normalize(row, norm_);

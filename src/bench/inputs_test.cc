@@ -83,6 +83,64 @@ TEST(Inputs, SpecialRows) {
   EXPECT_EQ(std::set<double>(sign.begin(), sign.end()), (std::set<double>{-1, 1}));
 }
 
+TEST(Inputs, LogitOfALogUniformProbability) {
+  const Values values = drawn({Distribution::Kind::logit_log_uniform, 1e-4, 0.99}, 300, 1000);
+  const auto logit = [](double p) { return std::log(p / (1 - p)); };
+  const double middle = std::exp(0.5 * (std::log(1e-4) + std::log(0.99)));
+  EXPECT_NEAR(share_below(values, logit(middle)), 0.5, 0.005);
+  // The share of log p between 0.9 and 0.99, where the logit bends.
+  const double share = std::log(0.99 / 0.9) / std::log(0.99 / 1e-4);
+  EXPECT_NEAR(share_below(values, logit(0.9)), 1 - share, 0.001);
+  EXPECT_NEAR(*std::min_element(values.begin(), values.end()), logit(1e-4), 0.01);
+  const double largest = *std::max_element(values.begin(), values.end());
+  EXPECT_LE(largest, logit(0.99) + 1e-9);
+  EXPECT_GT(largest, logit(0.985));
+}
+
+// A tensor of offsets is filled whole: `count` elements on one axis.
+Result<Values> offsets_of(const std::vector<int64_t>& lengths, int64_t count, uint64_t seed,
+                          DType dtype = DType::int32) {
+  Task task;
+  task.dims = {"N"};
+  Tensor tensor;
+  tensor.name = "cu_seqlens";
+  tensor.dtype = dtype;
+  tensor.shape = {*Expression::parse("N")};
+  tensor.distribution.kind = Distribution::Kind::offsets;
+  tensor.distribution.lengths = lengths;
+  Shape shape;
+  shape.name = "s";
+  shape.dims = {{"N", count}};
+  const Sampler sampler = TRY(Sampler::make(task, tensor, shape));
+  std::vector<char> bytes(static_cast<size_t>(count * bytes_of(dtype)));
+  sampler.fill(bytes.data(), seed);
+  return to_doubles(dtype, bytes.data(), count);
+}
+
+TEST(Inputs, OffsetsAreSumsOfTheLengthsInARandomOrder) {
+  std::set<std::vector<double>> orders;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Result<Values> offsets = offsets_of({1300, 547, 0}, 4, seed);
+    ASSERT_TRUE(offsets) << offsets.error().what;
+    EXPECT_EQ(offsets->front(), 0);
+    EXPECT_EQ(offsets->back(), 1847);
+    std::vector<double> lengths;
+    for (size_t i = 1; i < offsets->size(); ++i)
+      lengths.push_back((*offsets)[i] - (*offsets)[i - 1]);
+    orders.insert(lengths);
+    std::sort(lengths.begin(), lengths.end());
+    EXPECT_EQ(lengths, (std::vector<double>{0, 547, 1300}));
+  }
+  EXPECT_EQ(orders.size(), 6u);
+  EXPECT_EQ(*offsets_of({5, 6}, 3, 7, DType::int64), *offsets_of({5, 6}, 3, 7, DType::int32));
+}
+
+TEST(Inputs, OffsetsNeedTheirNumberOfElements) {
+  EXPECT_FALSE(offsets_of({1300, 547}, 2, 1));
+  EXPECT_FALSE(offsets_of({1300, 547}, 4, 1));
+  EXPECT_TRUE(offsets_of({1300, 547}, 3, 1));
+}
+
 TEST(Inputs, RowsAreNormalized) {
   const Values values = drawn({Distribution::Kind::normal, 0, 1}, 4, 64, 1, 3.0);
   for (size_t row = 0; row < 4; ++row) {

@@ -138,6 +138,21 @@ Result<Configuration> parse_params_toml(const Task& task, std::string_view text)
   return result;
 }
 
+std::string to_params_module(const Task& task, const Configuration& configuration) {
+  return to_params_toml(task, configuration);  // NAME = 8 means the same in both
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string_view rest = trimmed(text);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+    words.emplace_back(rest.substr(0, end));
+    rest = trimmed(rest.substr(end));
+  }
+  return words;
+}
+
 std::vector<std::string> build_words(const Task& task, const Configuration& configuration) {
   std::vector<std::string> words;
   for (const Parameter& parameter : task.parameters) {
@@ -148,12 +163,8 @@ std::vector<std::string> build_words(const Task& task, const Configuration& conf
       continue;
     }
     if (value < 0 || value >= static_cast<int64_t>(parameter.flags.size())) continue;
-    std::string_view rest = trimmed(parameter.flags[static_cast<size_t>(value)]);
-    while (!rest.empty()) {
-      const size_t end = std::min(rest.find_first_of(" \t"), rest.size());
-      words.emplace_back(rest.substr(0, end));
-      rest = trimmed(rest.substr(end));
-    }
+    for (std::string& word : words_of(parameter.flags[static_cast<size_t>(value)]))
+      words.push_back(std::move(word));
   }
   return words;
 }

@@ -83,6 +83,30 @@ int64_t bytes_of(DType dtype) {
   return 0;
 }
 
+bool speaks(const Task& task, Language language) {
+  return std::ranges::find(task.languages, language) != task.languages.end();
+}
+
+bool is_gpu_task(const Task& task) {
+  return task.kind == TaskKind::kernel &&
+         (speaks(task, Language::cuda) || speaks(task, Language::triton));
+}
+
+Language language_of_source(std::string_view file_name) {
+  if (file_name.ends_with(".py")) return Language::triton;
+  return file_name.ends_with(".cu") ? Language::cuda : Language::cpp;
+}
+
+std::vector<std::string> sources_in(const Task& task, Language language) {
+  std::vector<std::string> sources;
+  for (const std::string& source : task.build.sources) {
+    // Host code in C++ may stand beside CUDA's.
+    const bool is_python = language_of_source(source) == Language::triton;
+    if (is_python == (language == Language::triton)) sources.push_back(source);
+  }
+  return sources;
+}
+
 bool is_floating(DType dtype) { return dtype != DType::int32 && dtype != DType::int64; }
 
 std::string to_string(const Diagnostic& diagnostic) {

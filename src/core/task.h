@@ -46,9 +46,12 @@ struct Distribution {
     half_half,    // the first half of the last axis is a, the second half is b
     repeat_row,   // normal(a, b) drawn once for a row of the last axis and repeated in every row
     neg_log_uniform,  // -log_uniform(a, b): decays in log space; text form { kind, low, high }, low > 0
+    logit_log_uniform,  // log(p / (1 - p)), p log-uniform in [a, b), 0 < a < b < 1
+    offsets,            // 0 and the sums of `lengths` in a random order: one axis, lengths + 1 elements
   };
   Kind kind = Kind::normal;
   double a = 0, b = 1;
+  std::vector<int64_t> lengths = {};  // offsets only
   bool operator==(const Distribution&) const = default;
 };
 
@@ -74,6 +77,7 @@ struct Shape {
   std::map<std::string, int64_t> dims;
   std::map<std::string, Distribution> distributions;  // overrides by tensor name
   double weight = 1;                                  // in the geometric mean over listed shapes
+  bool timed = false;  // hidden: timed too, so that a candidate is not fast at listed shapes only
 };
 
 // Allowed error of one output: min(cap, max(factor × error of the honest emulation, minimum)).
@@ -105,7 +109,8 @@ struct Files {
   std::string start = "start";             // folder: the starting solution
   std::vector<std::string> editable;       // relative to the workspace; globs with * inside one folder
   std::vector<std::string> frozen;         // from the task folder, copied beside, read-only
-  std::string oracle = "oracle.cc";
+  std::string oracle = "oracle.cc";        // "oracle.cu" where the task is for a GPU
+  std::string cpu_oracle;                  // GPU tasks: cross-check at small shapes; empty: none
   std::string baseline = "baseline";       // folder with the same sources as [build]
   bool baseline_visible = true;            // may the agent read it
 };
@@ -221,9 +226,22 @@ Configuration start_configuration(const Task& task);
 std::string to_params_toml(const Task& task, const Configuration& configuration);
 // Every parameter must be there with a declared value; error invalid names the line otherwise.
 Result<Configuration> parse_params_toml(const Task& task, std::string_view text);
+// The same as a Python module: what a Triton candidate imports as marathon_params.
+std::string to_params_module(const Task& task, const Configuration& configuration);
+// Words between blanks.
+std::vector<std::string> words_of(std::string_view text);
 // The words that a configuration adds to the compiler's command line.
 std::vector<std::string> build_words(const Task& task, const Configuration& configuration);
 
+// Languages.
+bool speaks(const Task& task, Language language);
+bool is_gpu_task(const Task& task);                      // CUDA or Triton
+Language language_of_source(std::string_view file_name);  // by its ending; .cc and the like: c++
+// [build] sources that are compiled when a candidate is written in this language.
+std::vector<std::string> sources_in(const Task& task, Language language);
+
 inline constexpr std::string_view params_file = "params.toml";
+// A baseline of a GPU task may be this Python module instead of the sources: it is trusted.
+inline constexpr std::string_view python_baseline_file = "baseline.py";
 
 }  // namespace marathon

@@ -31,6 +31,19 @@ void read_command(Section& root, Draft& draft);
 // before.
 void read_tensors(Section& root, Draft& draft);
 
+// task_gpu.cc: what only tasks in CUDA or Triton have.
+void check_gpu_build(Section& section, Draft& draft);
+bool refuse_nvcc_flag(const std::string& flag, Position at, Problems& problems);
+void read_gpu_keys(Section& section, Tensor& tensor, Draft& draft);
+void read_timed(Section& section, Shape& shape, Draft& draft);
+// Tensors with host = true, and offsets, at one shape.
+void check_launch_table(Position at, const Tensor& tensor, int64_t elements, const Shape& shape,
+                        Draft& draft);
+
+// task_distribution.cc: how a tensor's values are drawn.
+void read_distribution(const TomlValue& value, const std::string& tensor, DType dtype,
+                       Distribution& out, Draft& draft);
+
 // task_parameters.cc: parameters and the constraints between them.
 void read_parameters(Section& root, Draft& draft);
 

@@ -143,6 +143,58 @@ min_gain = 0.01
 interleave = true
 )";
 
+inline constexpr std::string_view gpu_task = R"(schema = 1
+name = "kda-forward"
+kind = "kernel"
+language = ["triton", "cuda"]
+[files]
+editable = ["solution.cu", "*.cuh", "solution.py", "params.toml"]
+cpu_oracle = "oracle.cc"
+[build]
+sources = ["solution.cu", "solution.py"]
+flags = ["-std=c++20", "-O3"]
+[dims]
+names = ["T", "N", "V"]
+[[tensor]]
+name = "x"
+role = "input"
+dtype = "bf16"
+shape = ["T", "V"]
+[[tensor]]
+name = "beta"
+role = "input"
+dtype = "fp32"
+shape = ["T"]
+distribution = { kind = "logit_log_uniform", low = 1e-3, high = 0.99 }
+[[tensor]]
+name = "cu_seqlens"
+role = "input"
+dtype = "int32"
+shape = ["N + 1"]
+host = true
+distribution = { kind = "offsets", lengths = [1300, 547] }
+[[tensor]]
+name = "o"
+role = "output"
+dtype = "bf16"
+shape = ["T", "V"]
+sample = { axis = "T", count = 16 }
+[[shape]]
+name = "listed"
+set = "listed"
+dims = { T = 1847, N = 2, V = 128 }
+[[shape]]
+name = "hidden"
+set = "hidden"
+dims = { T = 77, N = 3, V = 64 }
+distributions = { cu_seqlens = { kind = "offsets", lengths = [70, 0, 7] } }
+timed = true
+[[parameter]]
+name = "CHUNK"
+values = [32, 64]
+start = 64
+)";
+
 inline std::string all_problems(std::string_view text) {
   std::string result;
   for (const Diagnostic& diagnostic : parse_task(text, "task.toml").diagnostics) {
@@ -166,6 +218,10 @@ inline std::string kernel_with(std::string_view from, std::string_view to) {
 
 inline std::string command_with(std::string_view from, std::string_view to) {
   return all_problems(replaced(std::string(command_task), from, to));
+}
+
+inline std::string gpu_with(std::string_view from, std::string_view to) {
+  return all_problems(replaced(std::string(gpu_task), from, to));
 }
 
 inline Task good_task(std::string_view text = kernel_task) {

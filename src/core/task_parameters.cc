@@ -61,10 +61,20 @@ void read_flags(Section& section, Parameter& parameter, Draft& draft) {
     if (!seen.insert(flags[i]).second) {
       draft.problems.error(at, fmt::format("{} stands twice; remove one", in_quotes(flags[i])));
     }
+    if (is_gpu_task(draft.task)) {
+      for (const std::string& word : words_of(flags[i])) {
+        if (refuse_nvcc_flag(word, at, draft.problems)) break;
+      }
+    }
     parameter.values.push_back(static_cast<int64_t>(i));
     draft.value_at.back().push_back(at);
   }
   parameter.flags = std::move(flags);
+  if (speaks(draft.task, Language::triton)) {
+    section.error("flags",
+                  "a Triton module is not compiled: 'flags' would do nothing there; write "
+                  "'values', which it imports from marathon_params");
+  }
 }
 
 void read_start(Section& section, Parameter& parameter) {

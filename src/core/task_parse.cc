@@ -62,6 +62,11 @@ void read_languages(Section& root, Draft& draft) {
       draft.task.languages.push_back(at->value);
     }
   }
+  if (is_gpu_task(draft.task) && speaks(draft.task, Language::cpp)) {
+    root.error("language",
+               "\"c++\" runs on a CPU, the others on a GPU: one baseline cannot be measured "
+               "against both; make two tasks");
+  }
 }
 
 void read_heading(Section& root, Draft& draft) {

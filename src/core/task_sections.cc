@@ -94,9 +94,34 @@ void check_overlaps(Section& section, Draft& draft) {
   }
   if (draft.task.kind != TaskKind::kernel) return;
   for (const std::string_view key : {"editable", "frozen"}) {
-    if (!matches_any(key == "editable" ? files.editable : files.frozen, files.oracle)) continue;
-    section.error(key, fmt::format("'{}' names the oracle {}: the workspace must never hold it",
-                                   key, in_quotes(files.oracle)));
+    for (const std::string& oracle : {files.oracle, files.cpu_oracle}) {
+      const std::vector<std::string>& patterns = key == "editable" ? files.editable : files.frozen;
+      if (oracle.empty() || !matches_any(patterns, oracle)) continue;
+      section.error(key, fmt::format("'{}' names the oracle {}: the workspace must never hold it",
+                                     key, in_quotes(oracle)));
+    }
+  }
+}
+
+// On a GPU the oracle is CUDA; one in C++ may check that one at small shapes.
+void read_oracles(Section& section, Draft& draft) {
+  Files& files = draft.task.files;
+  const bool gpu = is_gpu_task(draft.task);
+  if (gpu) files.oracle = "oracle.cu";
+  read_path(section, "oracle", files.oracle, draft.problems);
+  read_path(section, "cpu_oracle", files.cpu_oracle, draft.problems);
+  if (gpu && !files.oracle.ends_with(".cu")) {
+    section.error("oracle", fmt::format("the oracle of a GPU task is CUDA: write oracle = "
+                                        "\"oracle.cu\", and cpu_oracle = {} if that is in C++",
+                                        in_quotes(files.oracle)));
+  }
+  if (!section.find("cpu_oracle")) return;
+  if (!gpu) {
+    section.error("cpu_oracle",
+                  "'cpu_oracle' belongs to tasks in \"cuda\" or \"triton\"; remove it");
+  } else if (language_of_source(files.cpu_oracle) != Language::cpp) {
+    section.error("cpu_oracle", fmt::format("{} is not C++: it is compiled by g++, as oracle.cc",
+                                            in_quotes(files.cpu_oracle)));
   }
 }
 
@@ -211,10 +236,13 @@ void read_files(Section& root, Draft& draft) {
   }
   read_paths(section, "frozen", true, files.frozen, draft.problems);
   if (kernel) {
-    read_path(section, "oracle", files.oracle, draft.problems);
-  } else if (section.find("oracle")) {
-    section.error("oracle",
-                  "a command task has no oracle; 'check' in [command] decides what is right");
+    read_oracles(section, draft);
+  } else {
+    for (const std::string_view key : {"oracle", "cpu_oracle"}) {
+      if (!section.find(key)) continue;
+      section.error(key,
+                    "a command task has no oracle; 'check' in [command] decides what is right");
+    }
   }
   read_path(section, "baseline", files.baseline, draft.problems);
   section.read("baseline_visible", files.baseline_visible);
@@ -240,6 +268,7 @@ void read_build(Section& root, Draft& draft) {
                               in_quotes(source)));
   }
   read_words(section, "flags", build.flags, draft.problems);
+  if (is_gpu_task(draft.task)) check_gpu_build(section, draft);
   section.read("timeout_s", build.timeout_s, {0, day_s, true});
   int64_t megabytes = build.max_memory_bytes >> 20;
   if (section.read("max_memory_mb", megabytes, 64, 1 << 20))

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/task_draft.h"
 
@@ -13,8 +12,6 @@ namespace {
 constexpr size_t most_dims = 32, most_tensors = 64, most_axes = 8, most_shapes = 200;
 constexpr int64_t largest_dim = 1LL << 40;
 constexpr int64_t largest_tensor_bytes = 4LL << 30;
-constexpr double largest_whole = 9007199254740992;  // 2^53: beyond it a double skips whole numbers
-constexpr double any = 1e300;
 
 constexpr Choice<Role> roles[] = {{"input", Role::input}, {"output", Role::output}};
 constexpr Choice<DType> dtypes[] = {{"fp32", DType::fp32},   {"fp64", DType::fp64},
@@ -22,125 +19,6 @@ constexpr Choice<DType> dtypes[] = {{"fp32", DType::fp32},   {"fp64", DType::fp6
                                     {"int32", DType::int32}, {"int64", DType::int64}};
 constexpr Choice<ShapeSet> sets[] = {
     {"listed", ShapeSet::listed}, {"hidden", ShapeSet::hidden}, {"stress", ShapeSet::stress}};
-constexpr Choice<Distribution::Kind> distribution_kinds[] = {
-    {"normal", Distribution::Kind::normal},
-    {"uniform", Distribution::Kind::uniform},
-    {"log_uniform", Distribution::Kind::log_uniform},
-    {"neg_log_uniform", Distribution::Kind::neg_log_uniform},
-    {"constant", Distribution::Kind::constant},
-    {"integers", Distribution::Kind::integers},
-    {"sign", Distribution::Kind::sign},
-    {"half_half", Distribution::Kind::half_half},
-    {"repeat_row", Distribution::Kind::repeat_row}};
-
-// Largest magnitude that the type holds, and for whole numbers that it holds exactly.
-double largest_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp32:
-    case DType::bf16:
-      return 3.38e38;
-    case DType::fp64:
-      return any;
-    case DType::fp16:
-      return 65504;
-    case DType::int32:
-      return 2147483647;
-    case DType::int64:
-      return largest_whole;
-  }
-  return 0;
-}
-
-// The two numbers of each kind, by the names that a person would look for.
-void read_numbers(Section& section, Distribution& distribution) {
-  const Range finite = {-any, any}, not_negative = {0, any};
-  double& a = distribution.a;
-  double& b = distribution.b;
-  const auto needed = [&](std::string_view key, double& out, Range range) {
-    section.require(key, "give it a number");
-    section.read(key, out, range);
-  };
-  switch (distribution.kind) {
-    case Distribution::Kind::normal:
-    case Distribution::Kind::repeat_row:
-      a = 0, b = 1;
-      section.read("mean", a, finite);
-      section.read("std", b, not_negative);
-      break;
-    case Distribution::Kind::uniform:
-    case Distribution::Kind::integers:
-      needed("low", a, finite);
-      needed("high", b, finite);
-      break;
-    case Distribution::Kind::log_uniform:
-    case Distribution::Kind::neg_log_uniform:
-      needed("low", a, {0, any, true});
-      needed("high", b, {0, any, true});
-      break;
-    case Distribution::Kind::constant:
-      needed("value", a, finite);
-      b = 0;
-      break;
-    case Distribution::Kind::sign:
-    case Distribution::Kind::half_half:
-      a = -1, b = 1;
-      section.read("a", a, finite);
-      section.read("b", b, finite);
-      break;
-  }
-}
-
-// Why these numbers make no sense for a tensor of this type, or nothing.
-std::string trouble_of(const Distribution& distribution, DType dtype) {
-  using Kind = Distribution::Kind;
-  const double a = distribution.a, b = distribution.b;
-  const bool has_range =
-      distribution.kind == Kind::uniform || distribution.kind == Kind::integers ||
-      distribution.kind == Kind::log_uniform || distribution.kind == Kind::neg_log_uniform;
-  const bool is_normal = distribution.kind == Kind::normal || distribution.kind == Kind::repeat_row;
-  if (has_range && a > b) return fmt::format("low {:g} is above high {:g}; swap them", a, b);
-  if (has_range && a == b && distribution.kind != Kind::integers) {
-    return fmt::format("low and high are both {:g}; use {{ kind = \"constant\", value = {:g} }}", a,
-                       a);
-  }
-  const double reach = is_normal ? std::abs(a) + 10 * b : std::max(std::abs(a), std::abs(b));
-  if (reach > largest_of(dtype)) {
-    return fmt::format("values up to {:g} do not fit into {}", reach, to_string(dtype));
-  }
-  const bool whole = std::trunc(a) == a && std::trunc(b) == b;
-  if (distribution.kind == Kind::integers && !whole) {
-    return "low and high must be whole numbers";
-  }
-  const bool draws_fractions = is_normal || (has_range && distribution.kind != Kind::integers);
-  if (!is_floating(dtype) && (draws_fractions || !whole)) {
-    return fmt::format(
-        "{} needs whole numbers: use kind \"integers\", or \"constant\", \"sign\" or "
-        "\"half_half\" with whole numbers",
-        to_string(dtype));
-  }
-  return {};
-}
-
-void read_distribution(const TomlValue& value, const std::string& tensor, DType dtype,
-                       Distribution& out, Draft& draft) {
-  if (value.type != TomlValue::Type::table) {
-    draft.problems.error(value.at, fmt::format("the distribution of {} must be a table, as "
-                                               "{{ kind = \"normal\", mean = 0, std = 1 }}",
-                                               in_quotes(tensor)));
-    return;
-  }
-  const int64_t errors = draft.problems.errors();
-  Section section(value, value.at, "the distribution of " + in_quotes(tensor), draft.problems);
-  section.require("kind", "write kind = \"normal\"");
-  if (!read_choice(section, "kind", distribution_kinds, out.kind, draft.problems)) return;
-  read_numbers(section, out);
-  section.finish();
-  if (draft.problems.errors() > errors) return;
-  const std::string trouble = trouble_of(out, dtype);
-  if (!trouble.empty()) {
-    draft.problems.error(value.at, fmt::format("in {}: {}", section.name(), trouble));
-  }
-}
 
 void read_dims(Section& root, Draft& draft) {
   const TomlValue* table = root.table("dims");
@@ -211,6 +89,7 @@ void read_tensor(const TomlValue& table, Draft& draft) {
   read_choice(section, "dtype", dtypes, tensor.dtype, draft.problems);
   read_axes(section, tensor, draft);
   read_values_of(section, tensor, draft);
+  read_gpu_keys(section, tensor, draft);
   section.finish();
   draft.task.tensors.push_back(std::move(tensor));
 }
@@ -278,6 +157,9 @@ void check_extents(Position at, const Shape& shape, Draft& draft) {
                            fmt::format("tensor {} is empty at the listed shape {}; only hidden and "
                                        "stress shapes may have empty tensors",
                                        in_quotes(tensor.name), in_quotes(shape.name)));
+    } else if (*elements == 0 && shape.timed) {
+      draft.problems.error(at, fmt::format("tensor {} is empty at the timed shape {}",
+                                           in_quotes(tensor.name), in_quotes(shape.name)));
     }
     if (*elements > largest_tensor_bytes / bytes_of(tensor.dtype)) {
       draft.problems.error(at,
@@ -286,6 +168,7 @@ void check_extents(Position at, const Shape& shape, Draft& draft) {
                                        in_quotes(tensor.name), *elements, to_string(tensor.dtype),
                                        in_quotes(shape.name)));
     }
+    check_launch_table(at, tensor, *elements, shape, draft);
   }
 }
 
@@ -304,6 +187,7 @@ void read_shape(const TomlValue& table, Draft& draft) {
   if (section.read("weight", shape.weight, {0, 1e6, true}) && shape.set != ShapeSet::listed) {
     section.error("weight", "only listed shapes are timed, so only they have a weight; remove it");
   }
+  read_timed(section, shape, draft);
   read_overrides(section, shape, draft);
   section.finish();
   if (draft.problems.errors() == errors) {

@@ -145,7 +145,7 @@ def marathon_run(tensors, dims, host, workspace):
     heads, sequences = dims["H"], dims["N"]
     if heads * sequences == 0:
         return
-    scratch = workspace.view(torch.bfloat16)
+    scratch = workspace[:marathon_workspace_bytes(dims)].view(torch.bfloat16)
     prepare[(slots_of(dims), heads)](
         tensors["q"], tensors["k"], tensors["g"], tensors["beta"], tensors["A_log"],
         tensors["dt_bias"], tensors["cu_seqlens"], scratch, heads, sequences,

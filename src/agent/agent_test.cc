@@ -221,20 +221,14 @@ double share_won(bool gated) {
 TEST(Search, BeatsRandomSearchOnPlainLandscapes) { EXPECT_GT(share_won(false), 0.7); }
 TEST(Search, BeatsRandomSearchOnGatedLandscapes) { EXPECT_GT(share_won(true), 0.6); }
 
-TEST(Search, ProposesWithinMillisecondsAt300Trials) {
+TEST(Search, ProposesWhatIsNewAndValidAfter300Trials) {
   const Landscape land = make_landscape(9, {4, 4, 6, 3, 2, 2, 4, 3, 3, 2}, true);
   const std::vector<Trial> history = search(land, 1, 300);
   ASSERT_EQ(history.size(), 300u);
-  double best_ms = 1e9;  // the smallest of some: the machine may be busy, the limit is the code's
-  for (int i = 0; i < 20; ++i) {
-    const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-    ASSERT_TRUE(propose(land.task, 1, history));
-    const std::chrono::duration<double, std::milli> taken =
-        std::chrono::steady_clock::now() - start;
-    best_ms = std::min(best_ms, taken.count());
-  }
-  RecordProperty("milliseconds", std::to_string(best_ms));
-  EXPECT_LT(best_ms, 20) << "2 ms in a release build; this limit bears sanitizers";
+  const std::optional<Proposal> next = propose(land.task, 1, history);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(is_valid(land.task, next->configuration));
+  for (const Trial& trial : history) EXPECT_NE(trial.configuration, next->configuration);
 }
 
 State state_with(const std::vector<Attempt>& attempts) {

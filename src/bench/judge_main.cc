@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "bench/cuda/gpu_peaks.h"
+#include "bench/cuda/memory.h"
 #include "bench/evaluate.h"
 #include "bench/mutants.h"
 #include "bench/parallel.h"
@@ -42,6 +43,16 @@ Json to_json(const std::vector<MutantOutcome>& outcomes) {
   return {{"mutants", list}};
 }
 
+Json device_json(const Gpu& gpu) {
+  return {{"name", gpu.name},
+          {"uuid", gpu.uuid},
+          {"compute_capability", gpu.compute_capability},
+          {"multiprocessors", gpu.multiprocessors},
+          {"memory_bytes", gpu.memory_bytes},
+          {"l2_bytes", gpu.l2_bytes},
+          {"driver_version", gpu.driver_version}};
+}
+
 Result<Json> answer(const BenchRequest& request) {
   switch (request.mode) {
     case BenchMode::peaks: {
@@ -49,6 +60,8 @@ Result<Json> answer(const BenchRequest& request) {
       stand_on(request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core());
       return marathon::to_json(TRY(measure_peaks()));
     }
+    case BenchMode::device:
+      return device_json(TRY(open_gpu(static_cast<int>(request.gpu))));
     case BenchMode::evaluate:
       return to_json(TRY(evaluate_candidate(request, TRY(read_task(request.task_folder)))));
     case BenchMode::noise: {

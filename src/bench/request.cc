@@ -31,9 +31,10 @@ Result<BenchMode> mode_of(const std::string& name) {
   if (name == "noise") return BenchMode::noise;
   if (name == "mutants") return BenchMode::mutants;
   if (name == "peaks") return BenchMode::peaks;
+  if (name == "device") return BenchMode::device;
   if (name == "run-once") return BenchMode::run_once;
   return fail(Fault::invalid, "the request's mode is '" + name +
-                                  "': want evaluate, noise, mutants, peaks or run-once");
+                                  "': want evaluate, noise, mutants, peaks, device or run-once");
 }
 
 Status require(const std::filesystem::path& path, const char* name) {
@@ -90,7 +91,7 @@ Result<BenchRequest> bench_request_from(const Json& json) {
   request.incumbent_cubins = TRY(files_of(json, "incumbent_cubins"));
   request.baseline_cubins = TRY(files_of(json, "baseline_cubins"));
   if (json.contains("peaks")) request.peaks = peaks_from(json.at("peaks"));
-  if (request.mode == BenchMode::peaks) return request;
+  if (request.mode == BenchMode::peaks || request.mode == BenchMode::device) return request;
   TRY(require(request.task_folder / "task.toml", "task_folder"));
   TRY(require(request.candidate, "candidate"));
   TRY(require(request.baseline, "baseline"));

@@ -11,7 +11,7 @@
 
 namespace marathon {
 
-enum class BenchMode { evaluate, noise, mutants, peaks, run_once };
+enum class BenchMode { evaluate, noise, mutants, peaks, device, run_once };
 
 // Measured peaks of one core: arithmetic, and reading at four sizes of the data.
 struct Peaks {

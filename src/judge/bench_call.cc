@@ -170,9 +170,9 @@ std::string probe_identity() {
 }
 
 // A folder that several machines share keeps one file for each of them.
-fs::path peaks_file(const EvaluationRequest& request) {
-  const std::string machine =
-      sha256_hex(probe_identity() + cpu_identity() + std::to_string(request.core));
+fs::path peaks_file(const EvaluationRequest& request, const fs::path& cubin) {
+  const std::string machine = sha256_hex(probe_identity() + cpu_identity() +
+                                         std::to_string(request.core) + cubin.string());
   return request.cache_folder / fmt::format("peaks-{}.json", short_hash(machine));
 }
 
@@ -202,12 +202,18 @@ double bench_limit_s(const Task& task) {
   return std::min(4 * 3600.0, 600 + plan.timeout_s * shapes * restarts * 3);
 }
 
-Result<Json> measured_peaks(const EvaluationRequest& request, std::stop_token stop) {
-  const fs::path file = peaks_file(request);
+Result<Json> ask_bench(const Json& request, double limit_s, std::stop_token stop) {
+  const TempFolder scratch = TRY(TempFolder::make("marathon-ask"));
+  return call(request, scratch.path(), limit_s, no_stages, std::move(stop));
+}
+
+Result<Json> measured_peaks(const EvaluationRequest& request, const fs::path& cubin,
+                            std::stop_token stop) {
+  const fs::path file = peaks_file(request, cubin);
   if (Result<Json> known = known_peaks(file)) return known;
-  const TempFolder scratch = TRY(TempFolder::make("marathon-peaks"));
-  const Json peaks = TRY(call({{"mode", "peaks"}, {"core", request.core}}, scratch.path(),
-                              peaks_limit_s, no_stages, stop));
+  const Json peaks = TRY(ask_bench(
+      {{"mode", "peaks"}, {"core", request.core}, {"judge_cubin", cubin.string()}}, peaks_limit_s,
+      stop));
   if (!are_peaks(peaks))
     return fail(Fault::system, "marathon-judge measured no peaks: " + dump_json(peaks));
   TRY(make_folders(request.cache_folder));
@@ -215,11 +221,17 @@ Result<Json> measured_peaks(const EvaluationRequest& request, std::stop_token st
   return peaks;
 }
 
+static Json names_of(const std::vector<fs::path>& files) {
+  Json names = Json::array();
+  for (const fs::path& file : files) names.push_back(file.string());
+  return names;
+}
+
 Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
                         const EvaluationRequest& request, const Libraries& libraries,
                         const Json& peaks, const StageSink& stage, std::stop_token stop) {
   const TempFolder scratch = TRY(TempFolder::make("marathon-bench"));
-  const Json json = {{"mode", mode},
+  Json json = {{"mode", mode},
                      {"task_folder", task.folder.string()},
                      {"candidate", libraries.candidate.library.string()},
                      {"incumbent", libraries.incumbent.library.string()},
@@ -236,6 +248,12 @@ Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
                      {"unsafe_no_sandbox", request.unsafe_no_sandbox},
                      {"peaks", peaks},
                      {"temp_folder", scratch.path().string()}};
+  if (is_for_gpu(task.task)) {
+    json["judge_cubin"] = TRY(judge_cubin(request, stop)).string();
+    json["candidate_cubins"] = names_of(libraries.candidate.cubins);
+    json["incumbent_cubins"] = names_of(libraries.incumbent.cubins);
+    json["baseline_cubins"] = names_of(libraries.baseline.cubins);
+  }
   return call(json, scratch.path(), bench_limit_s(task.task), stage, stop);
 }
 

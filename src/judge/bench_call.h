@@ -18,11 +18,22 @@ Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
                         const EvaluationRequest& request, const Libraries& libraries,
                         const Json& peaks, const StageSink& stage, std::stop_token stop);
 
-// Peaks of the measured core, cached for 12 hours a boot.
-Result<Json> measured_peaks(const EvaluationRequest& request, std::stop_token stop);
+// Peaks of the measured core, or of the GPU whose cubin is given, cached for 12 hours a boot.
+Result<Json> measured_peaks(const EvaluationRequest& request, const std::filesystem::path& cubin,
+                            std::stop_token stop);
+// One request to marathon-judge in a scratch folder of its own, and its answer.
+Result<Json> ask_bench(const Json& request, double limit_s, std::stop_token stop);
 
 // The longest that an honest evaluation can take.
 double bench_limit_s(const Task& task);
+
+// ---- GPUs (gpu_call.cc)
+
+bool is_for_gpu(const Task& task);  // by its languages
+// "90a": of the GPU here; where there is none that of Hopper, so that builds can be checked.
+Result<std::string> gpu_architecture(const EvaluationRequest& request);
+// The judge's own kernels, compiled by nvcc for the GPU here.
+Result<std::filesystem::path> judge_cubin(const EvaluationRequest& request, std::stop_token stop);
 
 // ---- jobs for build() (jobs.cc)
 

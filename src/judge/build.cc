@@ -45,13 +45,67 @@ Status write_sources(const BuildJob& job, const fs::path& folder) {
   return write_file(folder / "marathon_kernel.h", kernel_header);
 }
 
+std::vector<std::string> gcc_words(const BuildJob& job, const Compiler& compiler,
+                                   const fs::path& scratch) {
+  std::vector<std::string> words = {compiler.path.string(), "-shared", "-fPIC", "-I."};
+  words.insert(words.end(), job.flags.begin(), job.flags.end());
+  words.insert(words.end(), job.sources.begin(), job.sources.end());
+  words.insert(words.end(), own_flags.begin(), own_flags.end());
+  words.insert(words.end(), {"-o", (scratch / "out" / "library.so").string()});
+  return words;
+}
+
+// The cubins are kept: what is replayed is loaded from them, and they are what was linked.
+std::vector<std::string> nvcc_words(const BuildJob& job, const Compiler& compiler,
+                                    const fs::path& scratch) {
+  std::vector<std::string> words = {
+      compiler.path.string(),
+      fmt::format("-gencode=arch=compute_{0},code=sm_{0}", job.architecture),
+      "-shared",
+      "-Xcompiler",
+      "-fPIC",
+      "-cudart",
+      "static",
+      "--resource-usage",
+      "-I.",
+      "--keep",
+      "--keep-dir",
+      (scratch / "out").string()};
+  words.insert(words.end(), job.flags.begin(), job.flags.end());
+  words.insert(words.end(), job.sources.begin(), job.sources.end());
+  words.insert(words.end(), {"-o", (scratch / "out" / "library.so").string()});
+  return words;
+}
+
+// Triton compiles when it runs: here only the module's syntax is looked at.
+std::vector<std::string> python_words(const BuildJob& job, const Compiler& compiler,
+                                      const fs::path& scratch) {
+  std::vector<std::string> words = {compiler.path.string(), "-c",
+                                    "import ast, shutil, sys\n"
+                                    "for name in sys.argv[2:]:\n"
+                                    "    ast.parse(open(name).read(), name)\n"
+                                    "shutil.copy(sys.argv[2], sys.argv[1])\n",
+                                    (scratch / "out" / "library.so").string()};
+  words.insert(words.end(), job.sources.begin(), job.sources.end());
+  return words;
+}
+
+std::vector<std::string> words_of(const BuildJob& job, const Compiler& compiler,
+                                  const fs::path& scratch) {
+  switch (job.language) {
+    case Language::cpp:
+      return gcc_words(job, compiler, scratch);
+    case Language::cuda:
+      return nvcc_words(job, compiler, scratch);
+    case Language::triton:
+      return python_words(job, compiler, scratch);
+  }
+  return {};
+}
+
 ProcessSpec compiler_call(const BuildJob& job, const Compiler& compiler, const fs::path& scratch) {
   ProcessSpec spec;
-  spec.argv = {compiler.path.string(), "-shared", "-fPIC", "-I."};
-  spec.argv.insert(spec.argv.end(), job.flags.begin(), job.flags.end());
-  spec.argv.insert(spec.argv.end(), job.sources.begin(), job.sources.end());
-  spec.argv.insert(spec.argv.end(), own_flags.begin(), own_flags.end());
-  spec.argv.insert(spec.argv.end(), {"-o", (scratch / "out" / "library.so").string()});
+  spec.argv = words_of(job, compiler, scratch);
   spec.folder = scratch / "src";
   spec.environment = clean_environment(scratch / "tmp");
   spec.environment.emplace_back("CCACHE_DISABLE=1");
@@ -72,7 +126,9 @@ Jail compiler_jail(const BuildJob& job, const Compiler& compiler, const fs::path
   jail.read_write.push_back(scratch / "out");
   jail.read_write.push_back(scratch / "tmp");
   jail.allow_fork = jail.allow_exec = true;
-  if (limits_addresses) jail.max_memory_bytes = job.max_memory_bytes;
+  // nvcc's parts reserve more than they use; resident memory is watched in any case.
+  if (limits_addresses && job.language == Language::cpp)
+    jail.max_memory_bytes = job.max_memory_bytes;
   jail.max_file_bytes = max_object_bytes;
   jail.max_cpu_s = static_cast<int64_t>(job.timeout_s) * 2 + 10;
   return jail;
@@ -162,9 +218,21 @@ Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail, const fs::p
   return result;
 }
 
+Result<Compiler> compiler_of(const BuildJob& job) {
+  switch (job.language) {
+    case Language::cpp:
+      return find_compiler();
+    case Language::cuda:
+      return find_nvcc();
+    case Language::triton:
+      return find_python();
+  }
+  return fail(Fault::invalid, "a language without a compiler");
+}
+
 Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
                              const fs::path& whole_output_file, std::stop_token stop) {
-  const Compiler compiler = TRY(find_compiler());
+  const Compiler compiler = TRY(compiler_of(job));
   for (const char* folder : {"src", "out", "tmp"}) TRY(make_folders(scratch / folder));
   TRY(write_sources(job, scratch / "src"));
   ProcessSpec spec = compiler_call(job, compiler, scratch);
@@ -185,12 +253,18 @@ Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
   outcome.ok = result.exit_code == 0 && !result.too_much_memory && !result.too_many_processes &&
                !result.timed_out;
   if (!outcome.ok) outcome.reason = why_it_failed(job, result);
+  for (const std::string& source : job.sources) {
+    if (job.language != Language::cuda || !outcome.ok) break;
+    outcome.cubins.push_back(scratch / "out" / fs::path(source).filename().replace_extension("cubin"));
+    if (!fs::exists(outcome.cubins.back()))
+      return fail(Fault::system, "nvcc left no " + outcome.cubins.back().filename().string());
+  }
   return outcome;
 }
 
 Result<BuildOutcome> build(const BuildJob& job, const fs::path& cache_folder,
                            const fs::path& whole_output_file, std::stop_token stop) {
-  const Compiler compiler = TRY(find_compiler());
+  const Compiler compiler = TRY(compiler_of(job));
   const fs::path entry = cache_folder / "builds" / cache_key(job, compiler);
   if (std::optional<BuildOutcome> cached = from_cache(entry)) {
     if (!whole_output_file.empty()) TRY(write_file(whole_output_file, cached->output));

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/result.h"
 #include "base/sandbox.h"
+#include "core/task.h"
 
 namespace marathon {
 
@@ -26,6 +27,10 @@ struct Compiler {
 };
 // $CXX, else g++ of $PATH.
 Result<Compiler> find_compiler();
+// $NVCC, else nvcc of $PATH, of $CUDA_HOME or of /usr/local/cuda.
+Result<Compiler> find_nvcc();
+// The interpreter that Triton runs in: $PYTHON, else python3 of $PATH.
+Result<Compiler> find_python();
 
 struct SourceFile {
   std::filesystem::path path;  // relative to the scratch folder
@@ -33,6 +38,8 @@ struct SourceFile {
 };
 
 struct BuildJob {
+  Language language = Language::cpp;
+  std::string architecture;          // of a GPU: "90a"
   std::vector<SourceFile> files;     // everything that the compiler may see
   std::vector<std::string> sources;  // compiled into one shared object
   std::vector<std::string> flags;
@@ -44,7 +51,8 @@ struct BuildJob {
 
 struct BuildOutcome {
   bool ok = false, cached = false;
-  std::filesystem::path library;  // in the cache
+  std::filesystem::path library;  // in the cache; of Triton: the Python module
+  std::vector<std::filesystem::path> cubins;  // of CUDA: one a translation unit
   std::string library_hash;
   std::string output;  // bounded
   std::string reason;  // why it failed, in a sentence
@@ -68,6 +76,8 @@ std::optional<BuildOutcome> from_cache(const std::filesystem::path& entry);
 // Written beside, synced, renamed: who loses the race for one key takes the winner's.
 Result<BuildOutcome> publish(const std::filesystem::path& entry,
                              const std::filesystem::path& library, BuildOutcome outcome);
+
+Result<Compiler> compiler_of(const BuildJob& job);
 
 // Runs argv in a jail through `marathon-worker exec`. `spec.argv` is the command itself.
 Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail,

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -19,7 +20,10 @@ namespace {
 constexpr int64_t max_library_bytes = 256LL << 20, max_output_bytes = 1 << 20;
 
 Status fill(const fs::path& folder, const std::string& library, const BuildOutcome& outcome) {
-  TRY(make_folders(folder));
+  TRY(make_folders(folder / "cubins"));
+  for (const fs::path& cubin : outcome.cubins)
+    TRY(write_file_durable(folder / "cubins" / cubin.filename(),
+                           TRY(read_file(cubin, max_library_bytes))));
   TRY(write_file_durable(folder / "library.so", library));
   if (::chmod((folder / "library.so").c_str(), 0555) != 0)
     return fail_errno("chmod " + (folder / "library.so").string(), errno);
@@ -46,7 +50,9 @@ Status move_in(const fs::path& beside, const fs::path& entry) {
 
 std::string cache_key(const BuildJob& job, const Compiler& compiler) {
   Sha256 hash;
-  hash.update_field("marathon build 2");
+  hash.update_field("marathon build 3");
+  hash.update_field(to_string(job.language));
+  hash.update_field(job.architecture);
   hash.update_field(compiler.identity);
   hash.update_field(kernel_header);
   for (const std::string& flag : job.flags) hash.update_field(flag);
@@ -71,6 +77,10 @@ std::optional<BuildOutcome> from_cache(const fs::path& entry) {
   outcome.library_hash = *hash;
   if (Result<std::string> output = read_file(entry / "build.txt", max_output_bytes))
     outcome.output = *output;
+  std::error_code none;
+  for (const fs::directory_entry& cubin : fs::directory_iterator(entry / "cubins", none))
+    outcome.cubins.push_back(cubin.path());
+  std::sort(outcome.cubins.begin(), outcome.cubins.end());
   return outcome;
 }
 

@@ -39,28 +39,40 @@ Result<fs::path> prefix_of(const fs::path& compiler) {
                           compiler.string()));
 }
 
+// The line that names the release: nvcc has others before it.
+std::string version_in(const std::string& text) {
+  const size_t release = text.find("release ");
+  const size_t begin = release == std::string::npos ? 0 : text.rfind('\n', release) + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+Result<Compiler> identify(const fs::path& path) {
+  ProcessSpec spec;
+  spec.argv = {path.string(), "--version"};
+  spec.environment = clean_environment("/tmp");
+  const ProcessResult result = TRY(run_process(spec));
+  if (result.exit_code != 0) {
+    return fail(Fault::system, fmt::format("{} --version fails: {}; repair it or name another",
+                                           path.string(), result.err.substr(0, 200)));
+  }
+  Compiler compiler;
+  compiler.path = path;
+  compiler.version = version_in(result.out);
+  struct stat info {};
+  ::stat(path.c_str(), &info);
+  compiler.identity =
+      fmt::format("{}|{}|{}|{}.{}|{}", path.string(), compiler.version, info.st_size,
+                  info.st_mtim.tv_sec, info.st_mtim.tv_nsec, cpu_identity());
+  return compiler;
+}
+
 Result<Compiler> examine(const std::string& name) {
   const std::optional<fs::path> path = find_program(name);
   if (!path)
     return fail(Fault::not_found,
                 fmt::format("no compiler '{}'; install it (apt-get install g++) or set CXX", name));
-  ProcessSpec spec;
-  spec.argv = {path->string(), "--version"};
-  spec.environment = clean_environment("/tmp");
-  const ProcessResult result = TRY(run_process(spec));
-  if (result.exit_code != 0) {
-    return fail(Fault::system, fmt::format("{} --version fails: {}; repair it or set CXX",
-                                           path->string(), result.err.substr(0, 200)));
-  }
-  Compiler compiler;
-  compiler.path = *path;
+  Compiler compiler = TRY(identify(*path));
   compiler.prefix = TRY(prefix_of(*path));
-  compiler.version = result.out.substr(0, result.out.find('\n'));
-  struct stat info {};
-  ::stat(path->c_str(), &info);
-  compiler.identity =
-      fmt::format("{}|{}|{}|{}.{}|{}", path->string(), compiler.version, info.st_size,
-                  info.st_mtim.tv_sec, info.st_mtim.tv_nsec, cpu_identity());
   return compiler;
 }
 
@@ -96,15 +108,59 @@ Result<fs::path> helper_program(const std::string& name) {
                   name, path.string()));
 }
 
-Result<Compiler> find_compiler() {
-  const char* wanted = std::getenv("CXX");
-  const std::string name = wanted && *wanted ? wanted : "g++";
+namespace {
+
+Result<Compiler> examine_once(const std::string& name, Result<Compiler> (*how)(const std::string&)) {
   static std::mutex mutex;
   static std::map<std::string, Compiler> known;  // a failure is looked at again
   const std::scoped_lock lock(mutex);
   const auto found = known.find(name);
   if (found != known.end()) return found->second;
-  return known[name] = TRY(examine(name));
+  return known[name] = TRY(how(name));
+}
+
+std::string from_environment(const char* variable, const std::string& otherwise) {
+  const char* wanted = std::getenv(variable);
+  return wanted && *wanted ? wanted : otherwise;
+}
+
+// nvcc is a driver for cicc, ptxas and g++: its whole toolkit must be readable.
+Result<Compiler> examine_nvcc(const std::string& name) {
+  std::optional<fs::path> path = find_program(name);
+  for (const std::string& folder : {from_environment("CUDA_HOME", ""), std::string("/usr/local/cuda")})
+    if (!path && !folder.empty() && name == "nvcc") path = find_program(folder + "/bin/nvcc");
+  if (!path)
+    return fail(Fault::not_found, fmt::format("no CUDA compiler '{}': install the CUDA toolkit 12.4 "
+                                              "or newer, or set NVCC or CUDA_HOME",
+                                              name));
+  Compiler compiler = TRY(identify(*path));
+  std::error_code none;
+  compiler.prefix = fs::canonical(*path, none).parent_path().parent_path();
+  return compiler;
+}
+
+Result<Compiler> examine_python(const std::string& name) {
+  const std::optional<fs::path> path = find_program(name);
+  if (!path)
+    return fail(Fault::not_found,
+                fmt::format("no '{}' for Triton; install it (apt-get install python3) or set PYTHON",
+                            name));
+  Compiler compiler = TRY(identify(*path));
+  std::error_code none;
+  // A virtual environment's interpreter needs what lies beside it.
+  compiler.prefix = path->parent_path().parent_path();
+  if (compiler.prefix == fs::path("/usr") || compiler.prefix == fs::path("/")) compiler.prefix.clear();
+  return compiler;
+}
+
+}  // namespace
+
+Result<Compiler> find_compiler() { return examine_once(from_environment("CXX", "g++"), examine); }
+
+Result<Compiler> find_nvcc() { return examine_once(from_environment("NVCC", "nvcc"), examine_nvcc); }
+
+Result<Compiler> find_python() {
+  return examine_once(from_environment("PYTHON", "python3"), examine_python);
 }
 
 }  // namespace marathon

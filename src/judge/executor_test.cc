@@ -327,10 +327,18 @@ TEST_F(KernelPipeline, ATaskWithErrorsIsNotSoundAndSaysWhy) {
   EXPECT_THAT(errors, HasSubstr("oracle"));
 }
 
-TEST_F(KernelPipeline, OtherLanguagesAreCheckedAsTextOnly) {
+TEST_F(KernelPipeline, ATaskForAGpuNeedsACompilerForIt) {
+  const EnvironmentVariable nvcc("NVCC", "no-such-nvcc");
   std::string text = kernel_task_text;
-  put(root() / "task/task.toml", text.replace(text.find("\"c++\""), 5, "\"cuda\""));
-  EXPECT_THAT(error().what, HasSubstr("judges C++ only"));
+  text.replace(text.find("\"c++\""), 5, "\"cuda\"");
+  for (size_t at; (at = text.find("solution.cc")) != std::string::npos;)
+    text.replace(at, 11, "solution.cu");
+  text.replace(text.find("[files]\n"), 8, "[files]\noracle = \"oracle.cu\"\n");
+  put(root() / "task/task.toml", text);
+  for (const char* folder : {"task/start", "task/baseline", "own"})
+    fs::rename(root() / folder / "solution.cc", root() / folder / "solution.cu");
+  fs::rename(root() / "task/oracle.cc", root() / "task/oracle.cu");
+  EXPECT_THAT(error().what, HasSubstr("no CUDA compiler 'no-such-nvcc'"));
   const Result<TaskCheck> check = check_task(request_, {});
   ASSERT_TRUE(check) << check.error().what;
   EXPECT_TRUE(check->ok);

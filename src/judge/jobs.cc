@@ -143,15 +143,41 @@ Result<std::vector<SourceFile>> baseline_files(const Task& task, const fs::path&
   return read_files(folder, wanted);
 }
 
-Status require_sources(const Task& task, const std::vector<SourceFile>& files) {
+bool is_python(const std::string& file) { return fs::path(file).extension() == ".py"; }
+
+// A task for a GPU may be solved in CUDA C++ or in Triton; which one is told by the files.
+Result<Language> language_of(const Task& task, const std::vector<SourceFile>& files) {
+  if (!is_for_gpu(task)) return Language::cpp;
+  bool python = false, cuda = false;
   for (const std::string& source : task.build.sources) {
+    if (find_file(files, source)) (is_python(source) ? python : cuda) = true;
+  }
+  if (python && cuda)
+    return fail(Fault::invalid,
+                "there are sources in CUDA C++ and in Python: leave those of one language");
+  return python ? Language::triton : Language::cuda;
+}
+
+// The task's sources in that language, all of which must be there.
+Result<std::vector<std::string>> sources_in(const Task& task, Language language,
+                                            const std::vector<SourceFile>& files) {
+  std::vector<std::string> sources;
+  for (const std::string& source : task.build.sources) {
+    if (is_for_gpu(task) && is_python(source) != (language == Language::triton)) continue;
     if (!find_file(files, source))
       return fail(Fault::invalid, fmt::format("the source '{}' is missing", source));
+    sources.push_back(source);
   }
-  return {};
+  if (sources.empty()) return fail(Fault::invalid, "there is no source: look at [build] sources");
+  return sources;
 }
 
 }  // namespace
+
+bool is_for_gpu(const Task& task) {
+  return std::any_of(task.languages.begin(), task.languages.end(),
+                     [](Language language) { return language != Language::cpp; });
+}
 
 Result<CandidateFiles> read_candidate(const LoadedTask& task, const fs::path& folder) {
   if (const std::optional<std::string> special = TRY(special_file(task.task, folder)))
@@ -179,14 +205,15 @@ Result<Implementation> read_implementation(const LoadedTask& task, const fs::pat
       break;
   }
   BuildJob& job = made.job;
+  job.language = TRY(language_of(task.task, files));
+  if (job.language == Language::cuda) job.architecture = TRY(gpu_architecture(request));
   job.flags = task.task.build.flags;
   TRY(add_parameters(task.task, find_file(files, params_file), origin, job));
   // The compiler never sees params.toml: two candidates that differ in its comments share one
   // build.
   std::erase_if(files, [](const SourceFile& file) { return file.path == fs::path(params_file); });
   job.files = TRY(add_frozen(task, std::move(files)));
-  TRY(require_sources(task.task, job.files));
-  job.sources = task.task.build.sources;
+  job.sources = TRY(sources_in(task.task, job.language, job.files));
   job.timeout_s = task.task.build.timeout_s;
   job.max_memory_bytes = task.task.build.max_memory_bytes;
   job.unsafe_no_sandbox = request.unsafe_no_sandbox;
@@ -200,7 +227,14 @@ Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
   job.files = TRY(add_frozen(
       task, {{task.task.files.oracle, TRY(read_file(task.folder / task.task.files.oracle))}}));
   job.sources = {task.task.files.oracle};
-  job.flags = {"-std=c++20", "-O3", "-march=native", "-Wno-psabi", "-DMARATHON_REAL=" + real};
+  if (is_for_gpu(task.task)) {
+    job.language = Language::cuda;
+    job.architecture = TRY(gpu_architecture(request));
+    job.flags = {"-std=c++20", "-O3", "-DMARATHON_REAL=" + real};
+    if (real == "float") job.flags.emplace_back("-DMARATHON_EMULATION=1");
+  } else {
+    job.flags = {"-std=c++20", "-O3", "-march=native", "-Wno-psabi", "-DMARATHON_REAL=" + real};
+  }
   job.timeout_s = task.task.build.timeout_s;
   job.max_memory_bytes = task.task.build.max_memory_bytes;
   job.unsafe_no_sandbox = request.unsafe_no_sandbox;

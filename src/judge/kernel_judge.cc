@@ -23,7 +23,11 @@ class KernelJudge {
  public:
   KernelJudge(const LoadedTask& task, const EvaluationRequest& request, const StageSink& stage,
               std::stop_token stop)
-      : task_(task), request_(request), stage_(stage), stop_(std::move(stop)) {}
+      : task_(task),
+        request_(request),
+        stage_(stage),
+        stop_(std::move(stop)),
+        gpu_(is_for_gpu(task.task)) {}
 
   Result<Verdict> run() {
     const int64_t start_us = monotonic_us(), wall_us = wall_time_us();
@@ -49,7 +53,8 @@ class KernelJudge {
     if (std::optional<Verdict> refused = TRY(check_rules())) return std::move(*refused);
     TRY(build_trusted(task_, request_, libraries_, stop_));
     TRY(build_incumbent());
-    const Json peaks = TRY(measured_peaks(request_, stop_));
+    const fs::path cubin = gpu_ ? TRY(judge_cubin(request_, stop_)) : fs::path();
+    const Json peaks = TRY(measured_peaks(request_, cubin, stop_));
     const Json answer =
         TRY(call_bench("evaluate", task_, request_, libraries_, peaks, stage_, stop_));
     Result<Verdict> verdict = verdict_from_json(answer);
@@ -83,6 +88,8 @@ class KernelJudge {
   }
 
   Result<std::optional<Verdict>> check_rules() {
+    // On a GPU the host code is gone before anything counts, and marathon-judge looks at the cubins.
+    if (gpu_) return std::optional<Verdict>();
     const int64_t start_us = monotonic_us();
     const std::optional<std::string> broken =
         TRY(broken_library_rule(rules_, libraries_.candidate, request_.unsafe_no_sandbox, stop_));
@@ -110,6 +117,7 @@ class KernelJudge {
   }
 
   bool wants_profile(const Verdict& verdict) const {
+    if (gpu_) return false;
     if (request_.profile) return is_measured(verdict.kind);
     return verdict.kind == VerdictKind::faster && verdict.confirmed && request_.profile_new_best &&
            task_.task.profile.on_new_best;
@@ -135,6 +143,7 @@ class KernelJudge {
   const EvaluationRequest& request_;
   const StageSink& stage_;
   std::stop_token stop_;
+  bool gpu_;
   Libraries libraries_;
   BinaryRules rules_;
   std::vector<std::string> notes_, flags_;

@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool speaks_cpp(const Task& task) {
-  return std::find(task.languages.begin(), task.languages.end(), Language::cpp) !=
-         task.languages.end();
-}
-
 class LocalExecutor : public Executor {
  public:
   Result<Verdict> evaluate(const EvaluationRequest& request, const StageSink& stage,
@@ -32,10 +27,7 @@ class LocalExecutor : public Executor {
       case TaskKind::kernel:
         break;
     }
-    if (speaks_cpp(task->task)) return judge_kernel(*task, request, stage, stop);
-    return fail(
-        Fault::invalid,
-        "this version judges C++ only; CUDA and Triton tasks are checked by `marathon task check`");
+    return judge_kernel(*task, request, stage, stop);
   }
 
  private:

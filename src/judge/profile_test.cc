@@ -149,6 +149,9 @@ TEST(Sentences, CallgrindSaysWhatItCouldNotCount) {
 // ---- the real tools
 
 TEST(ProfileKernel, AKernelOfThisMachine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "valgrind cannot run a worker that has a sanitizer";
+#endif
   if (!find_program("valgrind")) GTEST_SKIP() << "valgrind is not installed";
   const TempFolder folder = temp_folder();
   put_kernel_task(folder.path() / "task");

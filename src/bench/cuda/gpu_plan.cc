@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "bench/cuda/cubin.h"
 
 namespace marathon {
 
@@ -108,11 +109,23 @@ class Planner {
     }
     for (const Running& worker : workers_) {
       GpuImplementation& implementation = planned_.arms[worker.arm].implementation;
-      if (!implementation.is_python() || implementation.is_trusted) continue;
-      implementation.cubins = TRY(collect_cubins(
-          worker.temp / "triton", folder_ / fmt::format("cubins-{}", worker.arm)));
+      if (implementation.is_trusted) continue;
+      if (implementation.is_python())
+        implementation.cubins = TRY(collect_cubins(
+            worker.temp / "triton", folder_ / fmt::format("cubins-{}", worker.arm)));
+      const std::string broken = TRY(broken_rule_of(implementation.cubins));
+      if (!broken.empty() && !note(worker.arm, {VerdictKind::rule_broken, broken}, nullptr)) break;
     }
     return std::move(planned_);
+  }
+
+  static Result<std::string> broken_rule_of(const std::vector<fs::path>& cubins) {
+    for (const fs::path& cubin : cubins) {
+      const Result<CubinFacts> facts = read_cubin(TRY(read_file(cubin, max_cubin_bytes)));
+      if (!facts) return facts.error().what;
+      if (std::string broken = broken_cubin_rule(*facts); !broken.empty()) return broken;
+    }
+    return std::string();
   }
 
  private:

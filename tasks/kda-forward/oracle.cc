@@ -1,7 +1,7 @@
 // KDA forward by its definition, in plain C++: what oracle.cu is compared with, for small shapes.
 //
-// As double the recurrence; as float with MARATHON_EMULATION the chunk form whose operands are rounded
-// to bf16 (oracle.cu says why). Floating tensors are `real`, whole numbers int64_t.
+// As double the recurrence; as float with MARATHON_EMULATION the chunk form whose operands are
+// rounded to bf16 (oracle.cu says why). Floating tensors are `real`, whole numbers int64_t.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -41,8 +41,11 @@ std::vector<real> normalised(const real* x) {
 
 Token token_at(const Inputs& in, int64_t t, int64_t h) {
   const int64_t row = t * in.heads + h;
-  Token token = {normalised(in.q + row * width), normalised(in.k + row * width),
-                 std::vector<real>(width), sigmoid(in.beta[row]), in.v + row * width,
+  Token token = {normalised(in.q + row * width),
+                 normalised(in.k + row * width),
+                 std::vector<real>(width),
+                 sigmoid(in.beta[row]),
+                 in.v + row * width,
                  in.out + row * width};
   const real rate = std::exp(in.a_log[h]);
   for (int64_t i = 0; i < width; ++i) {
@@ -90,7 +93,7 @@ real to_bf16(real x) {
   return x;
 }
 
-using Rows = std::vector<std::vector<real>>;
+using Rows = std::vector<std::vector<real> >;
 
 Rows zeros(int64_t rows, int64_t columns) { return Rows(rows, std::vector<real>(columns)); }
 
@@ -101,7 +104,8 @@ real dot(const std::vector<real>& a, const std::vector<real>& b) {
 }
 
 void run_chunk(const std::vector<Token>& tokens, std::vector<real>& s) {
-  const int64_t count = static_cast<int64_t>(tokens.size()), middle = std::min(chunk / 2, count - 1);
+  const int64_t count = static_cast<int64_t>(tokens.size()),
+                middle = std::min(chunk / 2, count - 1);
   const real scale = 1 / std::sqrt(static_cast<real>(width));
   Rows sum = zeros(count, width);
   for (int64_t t = 0; t < count; ++t) {
@@ -109,8 +113,8 @@ void run_chunk(const std::vector<Token>& tokens, std::vector<real>& s) {
       sum[t][d] = tokens[t].gate[d] + (t > 0 ? sum[t - 1][d] : static_cast<real>(0));
   }
   // Around the middle for what is inside of the chunk; from its start and to its end for the state.
-  Rows left_k = zeros(count, width), left_q = left_k, right = left_k, from_k = left_k, from_q = left_k,
-       to_end = left_k;
+  Rows left_k = zeros(count, width), left_q = left_k, right = left_k, from_k = left_k,
+       from_q = left_k, to_end = left_k;
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t d = 0; d < width; ++d) {
       const real g = sum[t][d], k = tokens[t].k[d], q = tokens[t].q[d], anchor = sum[middle][d];
@@ -170,10 +174,19 @@ void run_sequence(const Inputs& in, int64_t n, int64_t h, real* last) {
 
 extern "C" int marathon_oracle(const MarathonArgs* args) {
   const auto floating = [&](int i) { return static_cast<const real*>(args->tensors[i]); };
-  const Inputs in = {floating(0), floating(1), floating(2), floating(3), floating(4), floating(5),
-                     floating(6), floating(7), static_cast<const int64_t*>(args->tensors[8]),
-                     static_cast<real*>(args->tensors[9]), static_cast<real*>(args->tensors[10]),
-                     args->dims[2], args->dims[3]};
+  const Inputs in = {floating(0),
+                     floating(1),
+                     floating(2),
+                     floating(3),
+                     floating(4),
+                     floating(5),
+                     floating(6),
+                     floating(7),
+                     static_cast<const int64_t*>(args->tensors[8]),
+                     static_cast<real*>(args->tensors[9]),
+                     static_cast<real*>(args->tensors[10]),
+                     args->dims[2],
+                     args->dims[3]};
   for (int64_t n = 0; n < in.sequences; ++n) {
     for (int64_t h = 0; h < in.heads; ++h) {
       const int64_t state = (n * in.heads + h) * width * width;

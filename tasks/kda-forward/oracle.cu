@@ -1,10 +1,10 @@
 // KDA forward by its definition, on the GPU.
 //
 // As double it is the recurrence, token by token: a warp a column of V, because the columns of a
-// state never meet. As the honest emulation (float) it is the chunk form with 32 tokens: every operand
-// of a matrix product is rounded to bf16 once, sums and the state are fp32. The recurrence with
-// rounded operands was refused as emulation: with equal keys it corrects its own rounding in each
-// token, which no chunk can do, and errs by a tenth of what any honest kernel errs by.
+// state never meet. As the honest emulation (float) it is the chunk form with 32 tokens: every
+// operand of a matrix product is rounded to bf16 once, sums and the state are fp32. The recurrence
+// with rounded operands was refused as emulation: with equal keys it corrects its own rounding in
+// each token, which no chunk can do, and errs by a tenth of what any honest kernel errs by.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -27,7 +27,7 @@ struct Inputs {
 struct Columns {
   const int64_t* indices;  // null: all in order
   int count;
-  double *out, *last;      // [tokens, H, count], [N, H, 128, count]
+  double *out, *last;  // [tokens, H, count], [N, H, 128, count]
 
   __device__ int column(int place) const {
     return indices ? static_cast<int>(indices[place]) : place;
@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(warps * 32) recurrence(Inputs in, Columns colu
   const int place = blockIdx.y * warps + warp;
   const bool is_wanted = place < columns.count;
   const int column = columns.column(is_wanted ? place : 0);
-  const int64_t begin = in.offsets[n], end = in.offsets[n + 1], state_at = (n * in.heads + h) * width;
+  const int64_t begin = in.offsets[n], end = in.offsets[n + 1],
+                state_at = (n * in.heads + h) * width;
   const real rate = exp(static_cast<real>(in.a_log[h]));
 
   // Lane l holds the channels l, l + 32, l + 64, l + 96.
@@ -74,13 +75,14 @@ __global__ void __launch_bounds__(warps * 32) recurrence(Inputs in, Columns colu
       real key_sum = 0, query_sum = 0;
       for (int j = 0; j < 4; ++j) {
         const int channel = lane + 32 * j;
-        const real k = as_real(in.k[row * width + channel]), q = as_real(in.q[row * width + channel]);
+        const real k = as_real(in.k[row * width + channel]),
+                   q = as_real(in.q[row * width + channel]);
         key[t][channel] = static_cast<float>(k);
         query[t][channel] = static_cast<float>(q);
         key_sum += k * k;
         query_sum += q * q;
-        const real gate = lowest_gate *
-                          sigmoid(rate * (as_real(in.gate[row * width + channel]) + bias[j]));
+        const real gate =
+            lowest_gate * sigmoid(rate * (as_real(in.gate[row * width + channel]) + bias[j]));
         decay[t][channel] = exp(gate);
       }
       key_sum = warp_sum(key_sum);
@@ -92,9 +94,8 @@ __global__ void __launch_bounds__(warps * 32) recurrence(Inputs in, Columns colu
       }
       if (lane < warps) {
         const int other = blockIdx.y * warps + lane;
-        value[t][lane] = other < columns.count
-                             ? as_real(in.v[row * width + columns.column(other)])
-                             : static_cast<real>(0);
+        value[t][lane] = other < columns.count ? as_real(in.v[row * width + columns.column(other)])
+                                               : static_cast<real>(0);
       }
     }
     __syncthreads();
@@ -122,7 +123,8 @@ __global__ void __launch_bounds__(warps * 32) recurrence(Inputs in, Columns colu
     columns.last[(state_at + lane + 32 * j) * columns.count + place] = state[j];
 }
 
-cudaError_t launch(const Inputs& in, const Columns& columns, int64_t sequences, cudaStream_t stream) {
+cudaError_t launch(const Inputs& in, const Columns& columns, int64_t sequences,
+                   cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(sequences * in.heads), (columns.count + warps - 1) / warps);
   recurrence<<<grid, warps * 32, 0, stream>>>(in, columns);
   return cudaGetLastError();
@@ -134,7 +136,7 @@ constexpr int threads = 256, chunk = 32, group = 16;  // columns a block
 constexpr int stride = width + 1;                     // no two rows in one bank
 
 struct Shared {
-  real sum[chunk][stride];      // of the gate, from the chunk's first token on
+  real sum[chunk][stride];  // of the gate, from the chunk's first token on
   real key[chunk][stride], query[chunk][stride];
   real left_k[chunk][stride], left_q[chunk][stride], right[chunk][stride];
   real state[width][group], rounded[width][group];
@@ -145,7 +147,8 @@ struct Shared {
 
 __device__ real to_bf16(real x) { return __bfloat162float(__float2bfloat16(x)); }
 
-// q, k (normalised), gate, beta and v of one chunk. What lies past the end is zero and changes nothing.
+// q, k (normalised), gate, beta and v of one chunk. What lies past the end is zero and changes
+// nothing.
 __device__ void load_chunk(const Inputs& in, const Columns& columns, int64_t first, int tokens,
                            int64_t h, Shared& s) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -180,8 +183,8 @@ __device__ void load_chunk(const Inputs& in, const Columns& columns, int64_t fir
   }
 }
 
-// left_k = k e^(G - from), left_q = q e^(G - from), right = k e^(to - G), rounded. `from` and `to` are
-// rows of G, or 0 where the row is -1.
+// left_k = k e^(G - from), left_q = q e^(G - from), right = k e^(to - G), rounded. `from` and `to`
+// are rows of G, or 0 where the row is -1.
 __device__ void make_operands(Shared& s, int from, int to) {
   for (int i = threadIdx.x; i < chunk * width; i += threads) {
     const int t = i / width, channel = i % width;
@@ -198,7 +201,8 @@ __global__ void __launch_bounds__(threads) chunks(Inputs in, Columns columns) {
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int thread = threadIdx.x;
   const int64_t n = blockIdx.x / in.heads, h = blockIdx.x % in.heads;
-  const int64_t begin = in.offsets[n], end = in.offsets[n + 1], state_at = (n * in.heads + h) * width;
+  const int64_t begin = in.offsets[n], end = in.offsets[n + 1],
+                state_at = (n * in.heads + h) * width;
   const int own = thread % group, own_place = blockIdx.y * group + own;
   const bool is_wanted = own_place < columns.count;
   const int column = columns.column(is_wanted ? own_place : 0);
@@ -276,7 +280,8 @@ __global__ void __launch_bounds__(threads) chunks(Inputs in, Columns columns) {
     columns.last[(state_at + d) * columns.count + own_place] = s.state[d][own];
 }
 
-cudaError_t launch(const Inputs& in, const Columns& columns, int64_t sequences, cudaStream_t stream) {
+cudaError_t launch(const Inputs& in, const Columns& columns, int64_t sequences,
+                   cudaStream_t stream) {
   const cudaError_t allowed = cudaFuncSetAttribute(
       chunks, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(sizeof(Shared)));
   if (allowed != cudaSuccess) return allowed;
@@ -298,11 +303,12 @@ extern "C" int marathon_oracle(const MarathonArgs* args, const MarathonSample* s
   constexpr int out = 9, last = 10;
   const int64_t heads = args->dims[2], sequences = args->dims[3];
   void* const* t = args->tensors;
-  const Inputs in = {static_cast<const __nv_bfloat16*>(t[0]), static_cast<const __nv_bfloat16*>(t[1]),
-                     static_cast<const __nv_bfloat16*>(t[2]), static_cast<const __nv_bfloat16*>(t[3]),
-                     static_cast<const __nv_bfloat16*>(t[4]), static_cast<const float*>(t[5]),
-                     static_cast<const float*>(t[6]), static_cast<const float*>(t[7]),
-                     static_cast<const int64_t*>(t[8]), heads};
+  const Inputs in = {
+      static_cast<const __nv_bfloat16*>(t[0]), static_cast<const __nv_bfloat16*>(t[1]),
+      static_cast<const __nv_bfloat16*>(t[2]), static_cast<const __nv_bfloat16*>(t[3]),
+      static_cast<const __nv_bfloat16*>(t[4]), static_cast<const float*>(t[5]),
+      static_cast<const float*>(t[6]),         static_cast<const float*>(t[7]),
+      static_cast<const int64_t*>(t[8]),       heads};
   for (const int output : {out, last}) {
     if (samples[output].axis >= 0 && samples[output].axis != 3) return 1;  // only V is independent
   }
@@ -310,8 +316,8 @@ extern "C" int marathon_oracle(const MarathonArgs* args, const MarathonSample* s
   const cudaStream_t stream = static_cast<cudaStream_t>(args->stream);
   Columns columns = columns_of(samples[out]);
   columns.out = static_cast<double*>(t[out]);
-  const bool together = samples[out].indices == samples[last].indices &&
-                        samples[out].count == samples[last].count;
+  const bool together =
+      samples[out].indices == samples[last].indices && samples[out].count == samples[last].count;
   if (together) columns.last = static_cast<double*>(t[last]);
   if (launch(in, columns, sequences, stream) != cudaSuccess) return 2;
   if (together) return 0;

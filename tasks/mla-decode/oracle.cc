@@ -23,7 +23,8 @@ real as_operand(real p) {
   return p;
 }
 
-// Softmax of q over the first `count` keys, and with it the mean of their values. Without a key all is 0.
+// Softmax of q over the first `count` keys, and with it the mean of their values. Without a key all
+// is 0.
 void attend(const real* q, const real* keys, int64_t count, int64_t depth, real* out, real& lse) {
   const real scale = 1 / std::sqrt(static_cast<real>(depth));
   std::vector<real> score(count);

@@ -1,7 +1,9 @@
-// MLA prefill by its definition, on the GPU: all in `real`, softmax over the visible keys of each row.
+// MLA prefill by its definition, on the GPU: all in `real`, softmax over the visible keys of each
+// row.
 //
-// As double it is the reference. As float it is the honest emulation: queries and latents are bf16 as
-// they come, probabilities are rounded to bf16 before the second product, scores and sums are fp32.
+// As double it is the reference. As float it is the honest emulation: queries and latents are bf16
+// as they come, probabilities are rounded to bf16 before the second product, scores and sums are
+// fp32.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -46,7 +48,8 @@ __device__ real warp_max(real value) {
   return value;
 }
 
-// 32 sums that are spread over 32 lanes: afterwards lane l has the whole of sum[l], in 31 exchanges.
+// 32 sums that are spread over 32 lanes: afterwards lane l has the whole of sum[l], in 31
+// exchanges.
 template <int step>
 __device__ real sum_across(real (&sum)[32]) {
   const bool upper = threadIdx.x & step;
@@ -173,7 +176,8 @@ __global__ void __launch_bounds__(threads) attend(Problem p, int64_t length, Par
 }
 
 // A block a row. Rows without a key are zero, their lse too.
-__global__ void __launch_bounds__(threads) combine(const Part* all, int count, double* out, double* lse) {
+__global__ void __launch_bounds__(threads)
+    combine(const Part* all, int count, double* out, double* lse) {
   const Part* parts = all + static_cast<int64_t>(blockIdx.x) * count;
   const real infinite = INFINITY;
   real top = -infinite, total = 0, sum[2] = {};
@@ -187,7 +191,8 @@ __global__ void __launch_bounds__(threads) combine(const Part* all, int count, d
   const bool is_empty = top == -infinite;
   if (out) {
     for (int j = 0; j < 2; ++j)
-      out[static_cast<int64_t>(blockIdx.x) * width + 2 * threadIdx.x + j] = is_empty ? 0 : sum[j] / total;
+      out[static_cast<int64_t>(blockIdx.x) * width + 2 * threadIdx.x + j] =
+          is_empty ? 0 : sum[j] / total;
   }
   if (lse && threadIdx.x == 0) lse[blockIdx.x] = is_empty ? 0 : top + log(total);
 }
@@ -199,13 +204,15 @@ int run(const Problem& p, int64_t batches, double* out, double* lse, cudaStream_
   if (rows == 0) return 0;
   const int64_t blocks = batches * ((p.rows + rows_a_block - 1) / rows_a_block);
   const int64_t wanted = min(max(enough_blocks / blocks, int64_t{1}), tiles);
-  const int64_t length = (tiles + wanted - 1) / wanted * tile, count = (tiles * tile + length - 1) / length;
+  const int64_t length = (tiles + wanted - 1) / wanted * tile,
+                count = (tiles * tile + length - 1) / length;
   Part* parts = nullptr;
   const size_t bytes = static_cast<size_t>(rows * count) * sizeof(Part);
   if (cudaMallocAsync(reinterpret_cast<void**>(&parts), bytes, stream) != cudaSuccess) return 2;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(count));
   attend<<<grid, threads, 0, stream>>>(p, length, parts);
-  combine<<<static_cast<unsigned>(rows), threads, 0, stream>>>(parts, static_cast<int>(count), out, lse);
+  combine<<<static_cast<unsigned>(rows), threads, 0, stream>>>(parts, static_cast<int>(count), out,
+                                                               lse);
   const bool launched = cudaGetLastError() == cudaSuccess;
   return cudaFreeAsync(parts, stream) == cudaSuccess && launched ? 0 : 2;
 }

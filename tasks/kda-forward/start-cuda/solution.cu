@@ -1,13 +1,14 @@
 // KDA forward in two kernels, chunks of 32 tokens.
 //
 //   prepare   all chunks at once: norms, gates, and all that does not need the state
-//   scan      a block a sequence, head and 32 columns of V walks over its chunks and carries the state
+//   scan      a block a sequence, head and 32 columns of V walks over its chunks and carries the
+//   state
 //
 // With G the sum of the gate inside a chunk (in powers of two), for each chunk and head:
 //
 //   from_k = k 2^G     from_q = K^-0.5 q 2^G     to_end = k 2^(G_last - G)
-//   A[i,j] = beta_i (k_i 2^(G_i - a)) · (k_j 2^(a - G_j))  for i > j;  inverse = (I + A)^-1 diag(beta)
-//   among[i,j] = K^-0.5 (q_i 2^(G_i - a)) · (k_j 2^(a - G_j))  for i ≥ j
+//   A[i,j] = beta_i (k_i 2^(G_i - a)) · (k_j 2^(a - G_j))  for i > j;  inverse = (I + A)^-1
+//   diag(beta) among[i,j] = K^-0.5 (q_i 2^(G_i - a)) · (k_j 2^(a - G_j))  for i ≥ j
 //
 //   u = inverse (v - from_k S)     o = from_q S + among u     S = 2^G_last S + to_endᵀ u
 //
@@ -70,7 +71,9 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int bytes
                "r"(bytes)
                : "memory");
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int left>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
@@ -270,8 +273,8 @@ __device__ void copy_rows(void* to, const void* from, int rows, int bytes, int s
                static_cast<const char*>(from) + static_cast<int64_t>(i) * 16, 16);
 }
 
-__device__ void load_stage(Stage& s, const Prepared& from, const __nv_bfloat16* value, int64_t stride,
-                           int tokens) {
+__device__ void load_stage(Stage& s, const Prepared& from, const __nv_bfloat16* value,
+                           int64_t stride, int tokens) {
   copy_rows(s.from_k, from.from_k, chunk, width * 2, row * 2);
   copy_rows(s.from_q, from.from_q, chunk, width * 2, row * 2);
   copy_rows(s.to_end, from.to_end, chunk, width * 2, row * 2);
@@ -320,7 +323,8 @@ __global__ void __launch_bounds__(scan_threads)
   };
   load(0);
 
-  // A warp holds 32 channels of K and all columns of the part, in fp32; shared memory has them in bf16.
+  // A warp holds 32 channels of K and all columns of the part, in fp32; shared memory has them in
+  // bf16.
   const int own_k = 32 * warp, r = lane / 4, c2 = lane % 4 * 2;
   float state[2][4][4];
   for (int m = 0; m < 2; ++m) {
@@ -420,11 +424,17 @@ extern "C" int64_t marathon_workspace_bytes(const int64_t* dims, int64_t) {
 extern "C" int marathon_run(const MarathonArgs* args) {
   void* const* t = args->tensors;
   const int64_t* dims = args->dims;  // B, T, H, N
-  const Inputs in = {static_cast<const __nv_bfloat16*>(t[0]), static_cast<const __nv_bfloat16*>(t[1]),
-                     static_cast<const __nv_bfloat16*>(t[2]), static_cast<const __nv_bfloat16*>(t[3]),
-                     static_cast<const __nv_bfloat16*>(t[4]), static_cast<const float*>(t[5]),
-                     static_cast<const float*>(t[6]), static_cast<const float*>(t[7]),
-                     static_cast<const int64_t*>(t[8]), dims[2], dims[3]};
+  const Inputs in = {static_cast<const __nv_bfloat16*>(t[0]),
+                     static_cast<const __nv_bfloat16*>(t[1]),
+                     static_cast<const __nv_bfloat16*>(t[2]),
+                     static_cast<const __nv_bfloat16*>(t[3]),
+                     static_cast<const __nv_bfloat16*>(t[4]),
+                     static_cast<const float*>(t[5]),
+                     static_cast<const float*>(t[6]),
+                     static_cast<const float*>(t[7]),
+                     static_cast<const int64_t*>(t[8]),
+                     dims[2],
+                     dims[3]};
   Prepared* prepared = static_cast<Prepared*>(args->workspace);
   const cudaStream_t stream = static_cast<cudaStream_t>(args->stream);
   const int prepare_bytes = static_cast<int>(sizeof(PrepareShared));
@@ -436,7 +446,7 @@ extern "C" int marathon_run(const MarathonArgs* args) {
   const dim3 chunks(static_cast<unsigned>(slots_of(dims)), static_cast<unsigned>(in.heads));
   prepare<<<chunks, prepare_threads, prepare_bytes, stream>>>(in, prepared);
   const dim3 blocks(static_cast<unsigned>(in.sequences * in.heads * parts));
-  scan<<<blocks, scan_threads, scan_bytes, stream>>>(in, prepared, static_cast<__nv_bfloat16*>(t[9]),
-                                                     static_cast<float*>(t[10]));
+  scan<<<blocks, scan_threads, scan_bytes, stream>>>(
+      in, prepared, static_cast<__nv_bfloat16*>(t[9]), static_cast<float*>(t[10]));
   return cudaGetLastError() == cudaSuccess ? 0 : 2;
 }

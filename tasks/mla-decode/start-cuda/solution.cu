@@ -1,8 +1,8 @@
 // MLA decode in two kernels: keys are split over blocks, then the parts are put together.
 //
 // All query tokens and heads of a sequence see the same latents, so a block takes 16 or 64 of these
-// rows and one part of the keys. A tile of latents is read once into shared memory and used twice, as
-// keys and (its first 512 channels) as values.
+// rows and one part of the keys. A tile of latents is read once into shared memory and used twice,
+// as keys and (its first 512 channels) as values.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -41,7 +41,9 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int bytes
                "r"(bytes)
                : "memory");
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int left>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
@@ -67,7 +69,8 @@ __device__ void load_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* 
 
 // [n 8, k 32] of the transposed as right operands of two steps of k: b[0..1] and b[2..3].
 template <int stride>
-__device__ void load_narrow_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* tile, int lane) {
+__device__ void load_narrow_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* tile,
+                                                int lane) {
   ldmatrix_x4(b, tile + lane % 8 * stride + lane / 8 * 8);
 }
 
@@ -97,7 +100,8 @@ struct Attention {
 
   // [count of rows that are there, depth], dense from `from` on; the rest becomes zero.
   template <int count>
-  static __device__ void copy_rows(__nv_bfloat16 (*to)[stride], const __nv_bfloat16* from, int64_t there) {
+  static __device__ void copy_rows(__nv_bfloat16 (*to)[stride], const __nv_bfloat16* from,
+                                   int64_t there) {
     constexpr int pieces = depth / 8;
     for (int i = threadIdx.x; i < count * pieces; i += threads) {
       const int row = i / pieces, piece = i % pieces * 8;
@@ -106,8 +110,8 @@ struct Attention {
     }
   }
 
-  // Sums p · values over the keys [begin, end) into `sum`, relative to s.top (in powers of two), the
-  // sum of p into s.total. limit(row): keys before this one count for the row.
+  // Sums p · values over the keys [begin, end) into `sum`, relative to s.top (in powers of two),
+  // the sum of p into s.total. limit(row): keys before this one count for the row.
   template <class Limit>
   static __device__ void run(Shared& s, const __nv_bfloat16* query, int64_t queries,
                              const __nv_bfloat16* latent, int64_t begin, int64_t end,
@@ -245,8 +249,9 @@ __global__ void __launch_bounds__(threads, 1) attend(Problem p) {
   const int64_t share = ((length + p.splits - 1) / p.splits + keys - 1) / keys * keys;
   const int64_t begin = min(blockIdx.y * share, length), end = min(begin + share, length);
   float sum[Kernel::row_tiles][8][4] = {};
-  Kernel::run(s, p.q + first_row * depth, there, p.latent + b * p.keys * depth, begin, end,
-              [&](int64_t) { return end; }, sum);
+  Kernel::run(
+      s, p.q + first_row * depth, there, p.latent + b * p.keys * depth, begin, end,
+      [&](int64_t) { return end; }, sum);
   for (int m = 0; m < Kernel::row_tiles; ++m) {
     for (int half = 0; half < 2; ++half) {
       const int row = 16 * m + lane / 4 + 8 * half;
@@ -254,7 +259,8 @@ __global__ void __launch_bounds__(threads, 1) attend(Problem p) {
       float* to = p.parts + ((first_row + row) * p.splits + blockIdx.y) * part_floats + 64 * warp +
                   lane % 4 * 2;
       for (int n = 0; n < 8; ++n)
-        *reinterpret_cast<float2*>(to + 8 * n) = make_float2(sum[m][n][2 * half], sum[m][n][2 * half + 1]);
+        *reinterpret_cast<float2*>(to + 8 * n) =
+            make_float2(sum[m][n][2 * half], sum[m][n][2 * half + 1]);
     }
   }
   if (threadIdx.x < there) {
@@ -289,7 +295,8 @@ template <int rows, int keys, int depth>
 int launch(const Problem& p, int64_t blocks, cudaStream_t stream) {
   const int bytes = static_cast<int>(sizeof(typename Attention<rows, keys, depth>::Shared));
   const auto kernel = attend<rows, keys, depth>;
-  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) != cudaSuccess)
+  if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
+      cudaSuccess)
     return 1;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(p.splits));
   kernel<<<grid, threads, bytes, stream>>>(p);
@@ -321,9 +328,11 @@ extern "C" int marathon_run(const MarathonArgs* args) {
   int code = 3;
   if (blocks == 0) return 0;
   if (dims[4] == 0) {
-    code = plan.rows == 16 ? launch<16, 64, 512>(p, blocks, stream) : launch<64, 32, 512>(p, blocks, stream);
+    code = plan.rows == 16 ? launch<16, 64, 512>(p, blocks, stream)
+                           : launch<64, 32, 512>(p, blocks, stream);
   } else if (dims[4] == 64) {
-    code = plan.rows == 16 ? launch<16, 64, 576>(p, blocks, stream) : launch<64, 32, 576>(p, blocks, stream);
+    code = plan.rows == 16 ? launch<16, 64, 576>(p, blocks, stream)
+                           : launch<64, 32, 576>(p, blocks, stream);
   }
   if (code != 0) return code;
   combine<<<static_cast<unsigned>(dims[0] * p.rows), width / 4, 0, stream>>>(p);

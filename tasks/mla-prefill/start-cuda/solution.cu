@@ -1,4 +1,5 @@
-// MLA prefill in one kernel: a block a head and 64 query tokens walks over all latents that they see.
+// MLA prefill in one kernel: a block a head and 64 query tokens walks over all latents that they
+// see.
 //
 // A tile of 32 latents is read once into shared memory and used twice, as keys and (its first 512
 // channels) as values. Scores go through shared memory, the 64 × 512 sums stay in registers.
@@ -40,7 +41,9 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int bytes
                "r"(bytes)
                : "memory");
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 template <int left>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
@@ -66,7 +69,8 @@ __device__ void load_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* 
 
 // [n 8, k 32] of the transposed as right operands of two steps of k: b[0..1] and b[2..3].
 template <int stride>
-__device__ void load_narrow_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* tile, int lane) {
+__device__ void load_narrow_right_of_transposed(uint32_t (&b)[4], const __nv_bfloat16* tile,
+                                                int lane) {
   ldmatrix_x4(b, tile + lane % 8 * stride + lane / 8 * 8);
 }
 
@@ -96,7 +100,8 @@ struct Attention {
 
   // [count of rows that are there, depth], dense from `from` on; the rest becomes zero.
   template <int count>
-  static __device__ void copy_rows(__nv_bfloat16 (*to)[stride], const __nv_bfloat16* from, int64_t there) {
+  static __device__ void copy_rows(__nv_bfloat16 (*to)[stride], const __nv_bfloat16* from,
+                                   int64_t there) {
     constexpr int pieces = depth / 8;
     for (int i = threadIdx.x; i < count * pieces; i += threads) {
       const int row = i / pieces, piece = i % pieces * 8;
@@ -105,8 +110,8 @@ struct Attention {
     }
   }
 
-  // Sums p · values over the keys [begin, end) into `sum`, relative to s.top (in powers of two), the
-  // sum of p into s.total. limit(row): keys before this one count for the row.
+  // Sums p · values over the keys [begin, end) into `sum`, relative to s.top (in powers of two),
+  // the sum of p into s.total. limit(row): keys before this one count for the row.
   template <class Limit>
   static __device__ void run(Shared& s, const __nv_bfloat16* query, int64_t queries,
                              const __nv_bfloat16* latent, int64_t begin, int64_t end,
@@ -234,7 +239,8 @@ __global__ void __launch_bounds__(threads, 1) prefill(Problem p) {
       const int row = 16 * m + lane / 4 + 8 * half;
       if (row >= there) continue;
       const float total = s.total[row], factor = total > 0 ? 1 / total : 0;
-      __nv_bfloat16* to = p.out + (head * p.tokens + first + row) * width + 64 * warp + lane % 4 * 2;
+      __nv_bfloat16* to =
+          p.out + (head * p.tokens + first + row) * width + 64 * warp + lane % 4 * 2;
       for (int n = 0; n < 8; ++n)
         store_two(to + 8 * n, factor * sum[m][n][2 * half], factor * sum[m][n][2 * half + 1]);
     }
@@ -248,7 +254,8 @@ __global__ void __launch_bounds__(threads, 1) prefill(Problem p) {
 
 template <int depth>
 int launch(const Problem& p, int64_t batches, cudaStream_t stream) {
-  const int bytes = static_cast<int>(sizeof(typename Attention<block_rows, block_keys, depth>::Shared));
+  const int bytes =
+      static_cast<int>(sizeof(typename Attention<block_rows, block_keys, depth>::Shared));
   if (cudaFuncSetAttribute(prefill<depth>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) !=
       cudaSuccess)
     return 1;

@@ -197,7 +197,7 @@ __device__ void make_operands(Shared& s, int from, int to) {
 }
 
 __global__ void __launch_bounds__(threads) chunks(Inputs in, Columns columns) {
-  extern __shared__ char memory[];
+  extern __shared__ __align__(16) char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int thread = threadIdx.x;
   const int64_t n = blockIdx.x / in.heads, h = blockIdx.x % in.heads;

@@ -33,7 +33,7 @@ except ImportError as error:
                       f"later) and einops for {sys.executable} ({error})") from error
 
 LONG = 16384  # tokens: below this FLA never splits a sequence
-FEW = 4096    # tokens: shapes that are only checked; what FLA cannot do there must not end a run
+FEW = 150000  # tokens × heads: shapes that are only checked; what FLA cannot do there must not end a run
 
 takes_raw_beta = "use_beta_sigmoid_in_kernel" in inspect.signature(inspect.unwrap(chunk_kda)).parameters
 
@@ -212,7 +212,7 @@ def marathon_run(tensors, dims, host, workspace):
             torch.cuda.synchronize()
             return
         except Exception as error:
-            if offsets[-1] >= FEW:
+            if offsets[-1] * dims["H"] >= FEW:
                 raise
             print(f"baseline: FLA cannot do {dims}: {error}", file=sys.stderr)
             ways[key] = None

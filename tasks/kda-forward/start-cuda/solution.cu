@@ -137,7 +137,7 @@ struct PrepareShared {
 };
 
 __global__ void __launch_bounds__(prepare_threads) prepare(Inputs in, Prepared* all) {
-  extern __shared__ char memory[];
+  extern __shared__ __align__(16) char memory[];
   PrepareShared& s = *reinterpret_cast<PrepareShared*>(memory);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, channel = 4 * lane;
   const int64_t slot = blockIdx.x, h = blockIdx.y;
@@ -300,7 +300,7 @@ __device__ void multiply(float (&sum)[2][4], const __nv_bfloat16* left, const __
 
 __global__ void __launch_bounds__(scan_threads)
     scan(Inputs in, const Prepared* all, __nv_bfloat16* out, float* last) {
-  extern __shared__ char memory[];
+  extern __shared__ __align__(16) char memory[];
   ScanShared& s = *reinterpret_cast<ScanShared*>(memory);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first_column = blockIdx.x % parts * part;

@@ -239,7 +239,7 @@ Plan plan_of(const int64_t* dims) {
 template <int rows, int keys, int depth>
 __global__ void __launch_bounds__(threads, 1) attend(Problem p) {
   using Kernel = Attention<rows, keys, depth>;
-  extern __shared__ char memory[];
+  extern __shared__ __align__(16) char memory[];
   typename Kernel::Shared& s = *reinterpret_cast<typename Kernel::Shared*>(memory);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t tiles = (p.rows + rows - 1) / rows, b = blockIdx.x / tiles;

@@ -221,7 +221,7 @@ struct Problem {
 template <int depth>
 __global__ void __launch_bounds__(threads, 1) prefill(Problem p) {
   using Kernel = Attention<block_rows, block_keys, depth>;
-  extern __shared__ char memory[];
+  extern __shared__ __align__(16) char memory[];
   typename Kernel::Shared& s = *reinterpret_cast<typename Kernel::Shared*>(memory);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // The last tokens see the most keys: they begin first.

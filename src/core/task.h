@@ -126,7 +126,7 @@ struct Rules {
   int64_t threads = 1;
   std::vector<std::string> forbidden_text;      // regular expressions over each editable file
   std::vector<std::string> allowed_libraries;   // DT_NEEDED beyond libc, libm, libstdc++, libgcc_s
-  int64_t max_source_bytes = 512 * 1024;
+  int64_t max_source_bytes = 512LL << 10;
 };
 
 // The physical limit of a shape: max(flops / peak, bytes / bandwidth). Empty bytes: derived from
@@ -241,7 +241,7 @@ Language language_of_source(std::string_view file_name);  // by its ending; .cc 
 std::vector<std::string> sources_in(const Task& task, Language language);
 
 inline constexpr std::string_view params_file = "params.toml";
-// A baseline of a GPU task may be this Python module instead of the sources: it is trusted.
+// A baseline of a GPU task may be this Python module instead of the sources.
 inline constexpr std::string_view python_baseline_file = "baseline.py";
 
 }  // namespace marathon

@@ -46,13 +46,12 @@ class FileCheck {
     for (const std::string& pattern : task_.files.frozen) want_frozen(pattern);
     if (task_.kind == TaskKind::command) return check_graders();
     want_file(task_.files.oracle, "the oracle ([files] oracle)");
+    if (!task_.files.cpu_oracle.empty())
+      want_file(task_.files.cpu_oracle, "the oracle for the CPU ([files] cpu_oracle)");
     want_folder(task_.files.baseline, "the baseline ([files] baseline)");
-    for (const std::string& source : task_.build.sources) {
-      want_file(fs::path(task_.files.baseline) / source,
-                "a source of the baseline ([build] sources)");
-      want_file(fs::path(task_.files.start) / source,
-                "a source of the starting solution ([build] sources)");
-    }
+    if (!has(task_.files.baseline, std::string(python_baseline_file)) || !is_gpu_task(task_))
+      want_sources(task_.files.baseline, "a source of the baseline ([build] sources)");
+    want_sources(task_.files.start, "a source of the starting solution ([build] sources)");
     if (!task_.parameters.empty()) check_params();
   }
 
@@ -90,6 +89,20 @@ class FileCheck {
     if (!fs::is_regular_file(folder_ / file))
       say(fmt::format("{}: there is no file '{}' in the task's folder", what, file.string()));
   }
+  bool has(const std::string& folder, const std::string& file) const {
+    return fs::is_regular_file(folder_ / folder / file);
+  }
+  // All of them, or for a GPU those of one of the task's languages.
+  void want_sources(const std::string& folder, const char* what) {
+    std::vector<std::string> wanted = task_.build.sources;
+    for (const Language language : task_.languages) {
+      std::vector<std::string> sources = sources_in(task_, language);
+      const bool any = std::any_of(sources.begin(), sources.end(),
+                                   [&](const std::string& source) { return has(folder, source); });
+      if (any) wanted = std::move(sources);
+    }
+    for (const std::string& source : wanted) want_file(fs::path(folder) / source, what);
+  }
   void want_folder(const fs::path& path, const char* what) {
     if (!fs::is_directory(folder_ / path))
       say(fmt::format("{}: there is no folder '{}' in the task's folder", what, path.string()));
@@ -101,6 +114,11 @@ class FileCheck {
                                    [&](const fs::path& file) { return matches(file, pattern); });
     // A pattern may stand for files that a candidate adds.
     const bool is_pattern = pattern.find_first_of("*?[") != std::string::npos;
+    // The start is written in one of several languages.
+    const std::vector<std::string>& sources = task_.build.sources;
+    if (task_.languages.size() > 1 &&
+        std::find(sources.begin(), sources.end(), pattern) != sources.end())
+      return;
     if (!found)
       say(fmt::format("[files] editable: nothing in '{}' matches '{}'", task_.files.start, pattern),
           is_pattern);

@@ -27,6 +27,78 @@ TEST(LoadTask, AGoodOne) {
   EXPECT_EQ(task.hash.size(), 64u);
 }
 
+// ---- tasks for a GPU: sources of one language are enough
+
+void put_gpu_task(const fs::path& folder) {
+  put(folder / "task.toml", R"(schema = 1
+name = "scale"
+kind = "kernel"
+language = ["cuda", "triton"]
+[files]
+editable = ["solution.cu", "tile.cc", "solution.py"]
+[build]
+sources = ["solution.cu", "tile.cc", "solution.py"]
+[dims]
+names = ["N"]
+[[tensor]]
+name = "x"
+role = "input"
+dtype = "fp32"
+shape = ["N"]
+[[tensor]]
+name = "y"
+role = "output"
+dtype = "fp32"
+shape = ["N"]
+[[shape]]
+name = "N1000"
+set = "listed"
+dims = { N = 1000 }
+)");
+  put(folder / "oracle.cu", "");
+  for (const char* file : {"start/solution.cu", "start/tile.cc"}) put(folder / file, "");
+  put(folder / "baseline/solution.py", "");
+}
+
+std::string loading(const fs::path& folder) {
+  const Result<LoadedTask> task = load_task(folder);
+  return task ? "" : task.error().what;
+}
+
+TEST(LoadTask, SourcesOfOneLanguageAreEnough) {
+  const TempFolder folder = temp_folder();
+  put_gpu_task(folder.path());
+  EXPECT_EQ(loading(folder.path()), "");
+  fs::remove(folder.path() / "start/tile.cc");
+  EXPECT_THAT(loading(folder.path()), HasSubstr("there is no file 'start/tile.cc'"));
+  fs::remove(folder.path() / "start/solution.cu");
+  put(folder.path() / "start/solution.py", "");
+  EXPECT_EQ(loading(folder.path()), "");
+  fs::remove(folder.path() / "start/solution.py");
+  EXPECT_THAT(loading(folder.path()), HasSubstr("there is no file 'start/solution.cu'"));
+}
+
+TEST(LoadTask, ABaselineMayBeAPythonModule) {
+  const TempFolder folder = temp_folder();
+  put_gpu_task(folder.path());
+  fs::remove(folder.path() / "baseline/solution.py");
+  EXPECT_THAT(loading(folder.path()), HasSubstr("there is no file 'baseline/solution.cu'"));
+  put(folder.path() / "baseline/baseline.py", "");
+  EXPECT_EQ(loading(folder.path()), "");
+}
+
+TEST(LoadTask, TheOraclesOfAGpuTask) {
+  const TempFolder folder = temp_folder();
+  put_gpu_task(folder.path());
+  const std::string text = text_of(folder.path() / "task.toml");
+  put(folder.path() / "task.toml", changed(text, "[files]", "[files]\ncpu_oracle = \"oracle.cc\""));
+  EXPECT_THAT(loading(folder.path()), HasSubstr("the oracle for the CPU ([files] cpu_oracle)"));
+  put(folder.path() / "oracle.cc", "");
+  EXPECT_EQ(loading(folder.path()), "");
+  fs::remove(folder.path() / "oracle.cu");
+  EXPECT_THAT(loading(folder.path()), HasSubstr("there is no file 'oracle.cu'"));
+}
+
 TEST(LoadTask, TheHashIsOverEveryFileThatIsNotHidden) {
   const TempFolder folder = temp_folder();
   put_kernel_task(folder.path());

@@ -19,6 +19,16 @@ namespace marathon {
 Result<std::optional<std::string>> broken_source_rule(const Task& task,
                                                       const std::vector<SourceFile>& editable);
 
+// What a candidate for a GPU includes or imports, and names it uses that lead elsewhere: file, line
+// and what stands there. `all`: the candidate's files and the task's frozen ones.
+std::optional<std::string> broken_import_rule(Language language,
+                                              const std::vector<SourceFile>& editable,
+                                              const std::vector<SourceFile>& all);
+std::optional<std::string> broken_include_rule(const std::vector<SourceFile>& editable,
+                                               const std::vector<SourceFile>& all);
+std::optional<std::string> broken_python_rule(const std::vector<SourceFile>& editable,
+                                              const std::vector<SourceFile>& all);
+
 struct BinaryRules {
   std::vector<std::string> allowed_libraries;  // beyond those of the compiler
   bool fast_math = false;  // the flags bring a constructor of the compiler's own

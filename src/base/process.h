@@ -18,7 +18,7 @@ struct ProcessSpec {
   std::filesystem::path folder;          // working folder; empty: ours
   std::vector<std::string> environment;  // "NAME=value"; exactly these, nothing inherited
   double timeout_s = 60;                 // wall clock; then SIGTERM, 0.5 s later SIGKILL
-  int64_t keep_bytes = 64 * 1024;        // of each stream: half from its head, half from its tail
+  int64_t keep_bytes = 64LL << 10;       // of each stream: half from its head, half from its tail
   std::filesystem::path output_file;     // optional: both streams whole, up to output_file_max
   int64_t output_file_max = 16LL << 20;
   int64_t max_processes = 0;                  // of the whole tree, checked every 20 ms; 0: no limit

@@ -85,7 +85,7 @@ std::vector<std::string> python_words(const BuildJob& job, const Compiler& compi
                                     "for name in sys.argv[2:]:\n"
                                     "    ast.parse(open(name).read(), name)\n"
                                     "shutil.copy(sys.argv[2], sys.argv[1])\n",
-                                    (scratch / "out" / "library.so").string()};
+                                    (scratch / "out" / library_name(job.language)).string()};
   words.insert(words.end(), job.sources.begin(), job.sources.end());
   return words;
 }
@@ -249,7 +249,7 @@ Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
   outcome.seconds = result.wall_s;
   result.err = without_scratch(std::move(result.err), scratch);
   outcome.output = result.out + result.err;
-  outcome.library = scratch / "out" / "library.so";
+  outcome.library = scratch / "out" / library_name(job.language);
   outcome.ok = result.exit_code == 0 && !result.too_much_memory && !result.too_many_processes &&
                !result.timed_out;
   if (!outcome.ok) outcome.reason = why_it_failed(job, result);

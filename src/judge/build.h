@@ -78,6 +78,10 @@ Result<BuildOutcome> publish(const std::filesystem::path& entry,
                              const std::filesystem::path& library, BuildOutcome outcome);
 
 Result<Compiler> compiler_of(const BuildJob& job);
+// Under what name its result is known: Python wants its own.
+inline const char* library_name(Language language) {
+  return language == Language::triton ? "solution.py" : "library.so";
+}
 
 // Runs argv in a jail through `marathon-worker exec`. `spec.argv` is the command itself.
 Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail,

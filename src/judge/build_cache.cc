@@ -19,14 +19,20 @@ namespace {
 
 constexpr int64_t max_library_bytes = 256LL << 20, max_output_bytes = 1 << 20;
 
+// The one that is there.
+fs::path library_in(const fs::path& entry) {
+  const fs::path python = entry / library_name(Language::triton);
+  return fs::exists(python) ? python : entry / library_name(Language::cpp);
+}
+
 Status fill(const fs::path& folder, const std::string& library, const BuildOutcome& outcome) {
+  const fs::path file = folder / outcome.library.filename();
   TRY(make_folders(folder / "cubins"));
   for (const fs::path& cubin : outcome.cubins)
     TRY(write_file_durable(folder / "cubins" / cubin.filename(),
                            TRY(read_file(cubin, max_library_bytes))));
-  TRY(write_file_durable(folder / "library.so", library));
-  if (::chmod((folder / "library.so").c_str(), 0555) != 0)
-    return fail_errno("chmod " + (folder / "library.so").string(), errno);
+  TRY(write_file_durable(file, library));
+  if (::chmod(file.c_str(), 0555) != 0) return fail_errno("chmod " + file.string(), errno);
   TRY(write_file_durable(folder / "build.txt", outcome.output));
   return write_file_durable(folder / "library.sha256", outcome.library_hash);
 }
@@ -69,11 +75,11 @@ std::string cache_key(const BuildJob& job, const Compiler& compiler) {
 std::optional<BuildOutcome> from_cache(const fs::path& entry) {
   const Result<std::string> hash = read_file(entry / "library.sha256", 1000);
   if (!hash) return std::nullopt;
-  const Result<std::string> now = sha256_file(entry / "library.so");
+  const Result<std::string> now = sha256_file(library_in(entry));
   if (!now || *now != *hash) return std::nullopt;
   BuildOutcome outcome;
   outcome.ok = outcome.cached = true;
-  outcome.library = entry / "library.so";
+  outcome.library = library_in(entry);
   outcome.library_hash = *hash;
   if (Result<std::string> output = read_file(entry / "build.txt", max_output_bytes))
     outcome.output = *output;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "judge/bench_call.h"
 
 namespace marathon {
@@ -241,6 +242,21 @@ Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
   return job;
 }
 
+// A baseline in Python is run where it lies: it may have more files, and is not compiled here.
+static Result<std::optional<BuildOutcome>> python_baseline(const LoadedTask& task) {
+  if (!is_for_gpu(task.task)) return std::optional<BuildOutcome>();
+  for (const std::string& source : task.task.build.sources) {
+    const fs::path module = task.folder / task.task.files.baseline / source;
+    if (!is_python(source) || !fs::exists(module)) continue;
+    BuildOutcome outcome;
+    outcome.ok = outcome.cached = true;
+    outcome.library = module;
+    outcome.library_hash = TRY(sha256_file(module));
+    return std::optional<BuildOutcome>(std::move(outcome));
+  }
+  return std::optional<BuildOutcome>();
+}
+
 Status build_trusted(const LoadedTask& task, const EvaluationRequest& request, Libraries& libraries,
                      std::stop_token stop) {
   struct Part {
@@ -249,12 +265,17 @@ Status build_trusted(const LoadedTask& task, const EvaluationRequest& request, L
     BuildOutcome* outcome;
   };
   const fs::path baseline = task.folder / task.task.files.baseline;
-  const Part parts[] = {
-      {"baseline", TRY(read_implementation(task, baseline, Origin::baseline, request)).job,
-       &libraries.baseline},
+  std::vector<Part> parts = {
       {"oracle", TRY(oracle_job(task, "double", request)), &libraries.oracle},
       {"oracle with real = float", TRY(oracle_job(task, "float", request)), &libraries.emulation},
   };
+  if (std::optional<BuildOutcome> python = TRY(python_baseline(task))) {
+    libraries.baseline = std::move(*python);
+  } else {
+    parts.push_back({"baseline",
+                     TRY(read_implementation(task, baseline, Origin::baseline, request)).job,
+                     &libraries.baseline});
+  }
   for (const Part& part : parts) {
     *part.outcome = TRY(build(part.job, request.cache_folder, {}, stop));
     if (!part.outcome->ok)

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace marathon {
@@ -78,7 +79,25 @@ class Reader {
     if (type == STT_FUNC && (symbol.st_other & entry_flag)) facts_.kernels.push_back(name);
     if (symbol.st_shndx >= sections_.size() || type == STT_SECTION) return;
     const bool is_global = section_names_[symbol.st_shndx].starts_with(".nv.global");
-    if (is_global && !name.starts_with("$str")) facts_.global_variables.push_back(name);
+    if (is_global && !is_message(symbol, name)) facts_.global_variables.push_back(name);
+  }
+
+  // A text of printf or of an assertion: so named by the compilers ($str by nvcc, _$_str by LLVM), and
+  // printable to its end.
+  bool is_message(const Elf64_Sym& symbol, std::string_view name) const {
+    const Elf64_Shdr& section = sections_[symbol.st_shndx];
+    if (!name.starts_with("$str") && !name.starts_with("_$_str")) return false;
+    if (section.sh_type != SHT_PROGBITS || symbol.st_size == 0 ||
+        section.sh_offset > bytes_.size() || symbol.st_value > section.sh_size ||
+        symbol.st_size > section.sh_size - symbol.st_value ||
+        section.sh_size > bytes_.size() - section.sh_offset)
+      return false;
+    const std::string_view text =
+        bytes_.substr(section.sh_offset + symbol.st_value, symbol.st_size);
+    return text.back() == '\0' && text.size() > 1 &&
+           std::all_of(text.begin(), text.end() - 1, [](char c) {
+             return (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
+           });
   }
 
   std::string_view bytes_;

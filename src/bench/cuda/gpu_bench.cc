@@ -83,13 +83,14 @@ class GpuBench : public Bench {
     std::shared_ptr<GpuProcess> process;
   };
 
-  Result<std::optional<Runner>> start(Arm arm, Arm source, std::optional<ShapeFailure>& failure) {
-    std::optional<WorkerFailure> failed;
-    std::shared_ptr<GpuProcess> process =
-        TRY(start_replayer(*session_, plans_of(source), folder_.path(), failed));
-    if (failed) failure = ShapeFailure{failed->kind, failed->why};
-    if (failed) return std::optional<Runner>();
-    return std::optional<Runner>(Runner{arm, source, std::move(process)});
+  Result<Runner> begin(Arm arm, Arm source) {
+    return Runner{arm, source, TRY(begin_start(*session_, plans_of(source), folder_.path()))};
+  }
+  std::optional<ShapeFailure> finish(const Runner& runner) {
+    const std::optional<WorkerFailure> failed =
+        finish_start(plans_of(runner.source), *runner.process);
+    if (!failed) return std::nullopt;
+    return ShapeFailure{failed->kind, failed->why};
   }
 
   double limit_s() const { return task_.measure.timeout_s + 5; }
@@ -108,6 +109,8 @@ class GpuBench : public Bench {
                      bool of_baseline);
 
   Result<Measurement> measure_arms(const std::vector<Arm>& sources, const MeasureOptions& options);
+  Result<std::vector<std::vector<Runner>>> start_all(const std::vector<Arm>& sources,
+                                                     int64_t restarts, Measurement& m);
   Result<bool> run_restart(std::vector<Runner>& runners, Measurement& m, bool half, bool last);
   Result<bool> run_shape(std::vector<Runner>& runners, Measurement& m, size_t place,
                          int64_t rounds);
@@ -280,18 +283,21 @@ Status GpuBench::check_shape(Runner& runner, std::optional<Runner>& baseline, Gp
 
 Result<CheckResult> GpuBench::check() {
   CheckResult all;
-  std::optional<Runner> runner = TRY(start(Arm::candidate, Arm::candidate, all.failure));
-  if (!runner) return all;
-  std::optional<ShapeFailure> baseline_failure;
+  Runner runner = TRY(begin(Arm::candidate, Arm::candidate));
   std::optional<Runner> baseline;
-  if (request_.baseline != request_.candidate) {
-    std::optional<Runner> started = TRY(start(Arm::baseline, Arm::baseline, baseline_failure));
-    if (started) baseline.emplace(std::move(*started));
+  if (request_.baseline != request_.candidate)
+    baseline.emplace(TRY(begin(Arm::baseline, Arm::baseline)));
+  all.failure = finish(runner);
+  if (all.failure) return all;
+  if (baseline) {
+    if (const std::optional<ShapeFailure> failure = finish(*baseline)) {
+      all.baseline_trouble = failure->why;
+      baseline.reset();
+    }
   }
-  if (baseline_failure) all.baseline_trouble = baseline_failure->why;
   for (GpuShape& shape : session_->shapes()) {
     if (!is_looked_at(*session_, shape)) continue;
-    TRY(check_shape(*runner, baseline, shape, all));
+    TRY(check_shape(runner, baseline, shape, all));
     if (all.failure) break;
   }
   return all;
@@ -330,6 +336,27 @@ Result<const Bank*> GpuBench::bank_of(GpuShape& shape, int64_t rounds) {
   return &bank;
 }
 
+// The processes of all restarts at once: opening a GPU takes most of a second, and who waits for its
+// turn has nothing on the GPU.
+Result<std::vector<std::vector<GpuBench::Runner>>> GpuBench::start_all(
+    const std::vector<Arm>& sources, int64_t restarts, Measurement& m) {
+  std::vector<std::vector<Runner>> all(static_cast<size_t>(restarts));
+  for (std::vector<Runner>& runners : all) {
+    for (const Arm arm : {Arm::candidate, Arm::incumbent, Arm::baseline}) {
+      const Arm source = sources[at(arm)];
+      if (!plans_of(source).implementation.empty()) runners.push_back(TRY(begin(arm, source)));
+    }
+  }
+  for (const std::vector<Runner>& runners : all) {
+    for (const Runner& runner : runners) {
+      const std::optional<ShapeFailure> failure = finish(runner);
+      if (failure) note(m, runner.arm, session_->shapes().front(), *failure);
+      if (failure) return all;
+    }
+  }
+  return all;
+}
+
 Result<Measurement> GpuBench::measure_arms(const std::vector<Arm>& sources,
                                            const MeasureOptions& options) {
   Measurement m;
@@ -342,20 +369,11 @@ Result<Measurement> GpuBench::measure_arms(const std::vector<Arm>& sources,
       m.shapes.push_back(&shape.plan);
   }
   m.other_cache_ns.resize(m.shapes.size());
+  std::vector<std::vector<Runner>> restarts = TRY(start_all(sources, options.restarts, m));
+  if (m.failure || !m.ambiguous.empty()) return m;
   for (int64_t restart = 0; restart < options.restarts; ++restart) {
     const bool last = restart + 1 == options.restarts;
-    std::vector<Runner> runners;
-    for (const Arm arm : {Arm::candidate, Arm::incumbent, Arm::baseline}) {
-      const Arm source = sources[at(arm)];
-      if (plans_of(source).implementation.empty()) continue;
-      std::optional<ShapeFailure> failure;
-      std::optional<Runner> runner = TRY(start(arm, source, failure));
-      if (!runner) {
-        note(m, arm, session_->shapes().front(), *failure);
-        return m;
-      }
-      runners.push_back(std::move(*runner));
-    }
+    std::vector<Runner> runners = std::move(restarts[static_cast<size_t>(restart)]);
     if (!TRY(is_alone())) {
       m.ambiguous = "another program uses this GPU (nvidia-smi shows it): measure when it is idle";
       return m;

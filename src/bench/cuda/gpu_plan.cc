@@ -315,9 +315,8 @@ Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementatio
   return Planner(session, implementations, folder).run();
 }
 
-Result<std::shared_ptr<GpuProcess>> start_replayer(GpuSession& session, const GpuPlans& plans,
-                                                   const fs::path& folder,
-                                                   std::optional<WorkerFailure>& failure) {
+Result<std::shared_ptr<GpuProcess>> begin_start(GpuSession& session, const GpuPlans& plans,
+                                                const fs::path& folder) {
   if (plans.trusted) return plans.trusted;
   GpuProcessOptions options;
   options.argv = {session.request().worker.string(), "replay"};
@@ -337,15 +336,18 @@ Result<std::shared_ptr<GpuProcess>> start_replayer(GpuSession& session, const Gp
                       {"read_only", which == input_arena}});
   }
   for (const fs::path& cubin : plans.implementation.cubins) cubins.push_back(cubin.string());
-  failure = process
-                ->ask({{"do", "open"},
-                      {"gpu", session.request().gpu},
-                      {"arenas", arenas},
-                      {"cubins", cubins},
-                      {"judge_cubin", session.request().judge_cubin.string()}},
-                     replay_start_limit_s, numbers)
-                .failure;
+  process->tell({{"do", "open"},
+                 {"gpu", session.request().gpu},
+                 {"arenas", arenas},
+                 {"cubins", cubins},
+                 {"judge_cubin", session.request().judge_cubin.string()}},
+                numbers);
   return process;
+}
+
+std::optional<WorkerFailure> finish_start(const GpuPlans& plans, GpuProcess& replayer) {
+  if (plans.trusted) return std::nullopt;
+  return replayer.hear(replay_start_limit_s).failure;
 }
 
 std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,

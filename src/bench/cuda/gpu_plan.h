@@ -37,10 +37,11 @@ struct Planned {
 Result<Planned> plan_all(GpuSession& session, const std::vector<GpuImplementation>& implementations,
                          const std::filesystem::path& folder);
 
-// A replayer of one implementation with nothing added yet.
-Result<std::shared_ptr<GpuProcess>> start_replayer(GpuSession& session, const GpuPlans& plans,
-                                                   const std::filesystem::path& folder,
-                                                   std::optional<WorkerFailure>& failure);
+// A replayer of one implementation with nothing added yet. It opens the GPU while the caller goes on:
+// finish_start() waits for that.
+Result<std::shared_ptr<GpuProcess>> begin_start(GpuSession& session, const GpuPlans& plans,
+                                                const std::filesystem::path& folder);
+std::optional<WorkerFailure> finish_start(const GpuPlans& plans, GpuProcess& replayer);
 // Adds one shape's graphs to a replayer.
 std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plans,
                                        const GpuShape& shape, GpuProcess& replayer);

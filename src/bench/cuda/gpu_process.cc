@@ -80,11 +80,18 @@ WorkerFailure GpuProcess::failure_of(const Error& error, double limit_s) {
 
 GpuProcess::Answer GpuProcess::ask(const Json& body, double limit_s,
                                    const std::vector<int>& descriptors) {
+  tell(body, descriptors);
+  return hear(limit_s);
+}
+
+void GpuProcess::tell(const Json& body, const std::vector<int>& descriptors) {
+  if (dead_) return;
+  if (const Status sent = channel_.send(body, descriptors); !sent)
+    dead_ = failure_of(sent.error(), 0);
+}
+
+GpuProcess::Answer GpuProcess::hear(double limit_s) {
   if (dead_) return {nullptr, dead_};
-  if (const Status sent = channel_.send(body, descriptors); !sent) {
-    dead_ = failure_of(sent.error(), limit_s);
-    return {nullptr, dead_};
-  }
   Result<Message> answer = channel_.receive(limit_s);
   if (!answer) {
     dead_ = failure_of(answer.error(), limit_s);

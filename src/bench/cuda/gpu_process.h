@@ -33,6 +33,9 @@ class GpuProcess {
     std::optional<WorkerFailure> failure;
   };
   Answer ask(const Json& body, double limit_s, const std::vector<int>& descriptors = {});
+  // The two halves of ask(), so that several processes can be at work at once.
+  void tell(const Json& body, const std::vector<int>& descriptors = {});
+  Answer hear(double limit_s);
   // SIGKILL; waits until the kernel has taken it down. False: it does not die (a GPU that hangs).
   bool end();
   const std::string& level() const { return level_; }

@@ -43,7 +43,7 @@ Result<std::string> diff_of(const fs::path& run_folder, const Attempt& from, con
               to.commit};
   git.environment = clean_environment(run_folder);
   git.timeout_s = 30;
-  git.keep_bytes = 512 * 1024;
+  git.keep_bytes = 512LL << 10;
   const ProcessResult result = TRY(run_process(git));
   if (result.exit_code != 0) return fail(Fault::system, "git diff failed: " + result.err);
   return result.out;

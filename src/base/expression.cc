@@ -50,7 +50,7 @@ using Step = Expression::Program::Step;
 
 constexpr int max_depth = 60;        // of brackets, functions and signs
 constexpr size_t stack_slots = 512;  // 60 levels times the 7 operands that can wait on each
-constexpr size_t max_text_bytes = 64 * 1024;
+constexpr size_t max_text_bytes = 65536;
 constexpr int64_t smallest = std::numeric_limits<int64_t>::min();
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

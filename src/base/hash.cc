@@ -44,7 +44,7 @@ std::string Sha256::finish_hex() {
   EVP_DigestFinal_ex(as_context(context_), digest, &size);
   static constexpr char digits[] = "0123456789abcdef";
   std::string hex;
-  hex.reserve(2 * size);
+  hex.reserve(size_t{2} * size);
   for (unsigned int i = 0; i < size; ++i) {
     hex.push_back(digits[digest[i] >> 4]);
     hex.push_back(digits[digest[i] & 15]);

@@ -102,12 +102,13 @@ std::filesystem::path compile(const std::filesystem::path& folder, const std::st
                               const std::vector<std::string>& flags) {
   std::string key = source;
   for (const std::string& flag : flags) key += " " + flag;
-  const std::filesystem::path library = folder / (short_hash(sha256_hex(key)) + ".so");
+  std::filesystem::path library = folder / (short_hash(sha256_hex(key)) + ".so");
   if (std::filesystem::exists(library)) return library;
   const std::filesystem::path file = folder / (short_hash(sha256_hex(key)) + ".cc");
   EXPECT_TRUE(write_file(file, source));
   ProcessSpec spec;
-  spec.argv = {"g++", "-std=c++20", "-O2", "-fPIC", "-shared", "-I" MARATHON_SOURCE_DIR "/include"};
+  spec.argv = {"g++", "-std=c++20", "-O2", "-fPIC", "-shared",
+               std::string("-I") + MARATHON_SOURCE_DIR + "/include"};
   spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
   spec.argv.insert(spec.argv.end(), {file.string(), "-o", library.string()});
   spec.environment = clean_environment(folder);

@@ -36,6 +36,7 @@ Result<Drawn> draw(Session& session, ShapePlan& plan) {
   Drawn drawn;
   drawn.problems.resize(draws);
   std::vector<uint64_t> seeds;
+  seeds.reserve(draws);
   for (int32_t i = 0; i < draws; ++i) seeds.push_back(session.random.next());
   const int64_t start = monotonic_ns();
   TRY(in_parallel(draws, [&](int64_t i) -> Status {

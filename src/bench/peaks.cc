@@ -17,10 +17,12 @@ namespace {
 // and fit the registers of every instruction set, one vector each.
 constexpr int64_t chains = 12;
 #define EACH_CHAIN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+// NOLINTBEGIN(bugprone-macro-parentheses): the argument is a part of a name
 #define DECLARE(i)  \
   Vector c##i = {}; \
   c##i += static_cast<float>(i + 1);
 #define STEP(i) c##i = c##i * scale + shift;
+// NOLINTEND(bugprone-macro-parentheses)
 #define KEEP(i) total += c##i;
 
 template <class Vector>

@@ -85,6 +85,7 @@ Status run(const Arguments& arguments) {
   const std::vector<int64_t> dims = dims_of(task, shape);
   const std::vector<Memory> memories = TRY(make_tensors(task, shape));
   std::vector<void*> pointers;
+  pointers.reserve(memories.size());
   for (const Memory& memory : memories) pointers.push_back(memory.get());
   void* library = ::dlopen(arguments.lib.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return fail(Fault::invalid, ::dlerror());

@@ -33,6 +33,7 @@ tl::unexpected<Error> fail_line(int64_t line, const std::string& what) {
 
 std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
   std::vector<std::string> names;
+  names.reserve(parameters.size());
   for (const Parameter& parameter : parameters) names.push_back(parameter.name);
   return names;
 }

@@ -98,6 +98,7 @@ Interval bootstrap_ratio(const std::vector<std::vector<PairedSamples>>& restarts
     return {none, none, none};
   }
   std::vector<double> center;
+  center.reserve(restarts.size());
   for (const Restart& restart : restarts) center.push_back(log_ratio(restart, weights, nullptr));
   double sum = 0;
   for (const double value : center) sum += value;

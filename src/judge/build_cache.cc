@@ -25,8 +25,9 @@ fs::path library_in(const fs::path& entry) {
   return fs::exists(python) ? python : entry / library_name(Language::cpp);
 }
 
-Status fill(const fs::path& folder, const std::string& library, const BuildOutcome& outcome) {
-  const fs::path file = folder / outcome.library.filename();
+Status fill(const fs::path& folder, const fs::path& name, const std::string& library,
+            const BuildOutcome& outcome) {
+  const fs::path file = folder / name;
   TRY(make_folders(folder / "cubins"));
   for (const fs::path& cubin : outcome.cubins)
     TRY(write_file_durable(folder / "cubins" / cubin.filename(),
@@ -96,7 +97,9 @@ Result<BuildOutcome> publish(const fs::path& entry, const fs::path& library, Bui
   const std::string bytes = TRY(read_file(library, max_library_bytes));
   outcome.library_hash = sha256_hex(bytes);
   TRY(remove_tree(beside));
-  Status done = fill(beside, bytes, outcome);
+  const bool is_python = library.filename() == library_name(Language::triton);
+  const Language named_for = is_python ? Language::triton : Language::cpp;
+  Status done = fill(beside, library_name(named_for), bytes, outcome);
   if (done) done = move_in(beside, entry);
   if (!done) {
     (void)remove_tree(beside);

@@ -72,6 +72,11 @@ TEST(Includes, WhatIsAllowed) {
             "");
 }
 
+TEST(Includes, ParametersAreNoSource) {
+  EXPECT_EQ(includes("# include whatever\nA = 1\n", "params.toml"), "");
+  EXPECT_NE(includes("#include <dlfcn.h>", "tile.inc"), "");
+}
+
 TEST(Includes, WhatIsRefusedWithFileAndLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"\n#include <cutlass/cutlass.h>\n",

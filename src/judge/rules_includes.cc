@@ -190,6 +190,7 @@ std::string_view advice_on(std::string_view header) {
 std::optional<std::string> broken_include_rule(const std::vector<SourceFile>& editable,
                                                const std::vector<SourceFile>& all) {
   for (const SourceFile& file : editable) {
+    if (file.path == fs::path(params_file)) continue;
     const std::vector<Token> tokens = tokens_of(file.content, TokenSyntax::cpp);
     for (size_t i = 0; i < tokens.size(); ++i) {
       const std::optional<Include> include = include_at(tokens, i);

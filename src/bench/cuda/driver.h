@@ -121,6 +121,7 @@ namespace marathon::cuda {
   F(cuGraphUpload, (CUgraphExec exec, CUstream stream))
 
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): arguments of a declaration
 #define MARATHON_CUDA_MEMBER(name, arguments) CUresult(*name) arguments = nullptr;
   MARATHON_CUDA_FUNCTIONS(MARATHON_CUDA_MEMBER)
 #undef MARATHON_CUDA_MEMBER

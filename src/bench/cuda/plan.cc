@@ -87,7 +87,7 @@ class Fields {
   }
   bool flag(const char* key) { return json_.is_object() && json_bool(json_, key); }
   std::string text(const char* key) {
-    const std::string value = json_.is_object() ? json_string(json_, key) : std::string();
+    std::string value = json_.is_object() ? json_string(json_, key) : std::string();
     if (value.empty() || value.size() > max_name_bytes) note(fmt::format("lacks a {}", key));
     return value;
   }

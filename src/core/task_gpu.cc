@@ -115,6 +115,12 @@ void check_source_languages(Section& section, Draft& draft) {
     const Language language = language_of_source(source);
     const bool fits = language == Language::triton ? speaks(task, Language::triton)
                                                    : speaks(task, Language::cuda);
+    if (language == Language::triton && source.find('/') != std::string::npos) {
+      draft.problems.error(place_of(section, "sources", source),
+                           fmt::format("the module {} must not lie in a folder: what it imports is "
+                                       "looked for beside it",
+                                       in_quotes(source)));
+    }
     if (fits) continue;
     draft.problems.error(
         place_of(section, "sources", source),

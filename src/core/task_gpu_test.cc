@@ -152,6 +152,8 @@ TEST(GpuTask, SourcesAndLanguages) {
   expect_in_gpu_task({
       {sources, "sources = [\"solution.py\"]", ":9:11: error: no source ends in .cu"},
       {sources, "sources = [\"solution.cu\"]", ":9:11: error: 0 sources end in .py"},
+      {sources, "sources = [\"solution.cu\", \"a/b.py\"]",
+       ":9:27: error: the module 'a/b.py' must not lie in a folder"},
       {"[\"triton\", \"cuda\"]", "\"cuda\"", ":9:27: error: the source 'solution.py' is Python"},
       {"[\"triton\", \"cuda\"]", "\"triton\"", ":9:12: error: the source 'solution.cu' is CUDA"},
       {"[\"triton\", \"cuda\"]", "[\"c++\", \"cuda\"]", ":4:12: error: \"c++\" runs on a CPU"},

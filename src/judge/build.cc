@@ -45,9 +45,8 @@ Status write_sources(const BuildJob& job, const fs::path& folder) {
   return write_file(folder / "marathon_kernel.h", kernel_header);
 }
 
-std::vector<std::string> gcc_words(const BuildJob& job, const Compiler& compiler,
-                                   const fs::path& scratch) {
-  std::vector<std::string> words = {compiler.path.string(), "-shared", "-fPIC", "-I."};
+std::vector<std::string> gcc_words(const BuildJob& job, const fs::path& scratch) {
+  std::vector<std::string> words = {"-shared", "-fPIC", "-I."};
   words.insert(words.end(), job.flags.begin(), job.flags.end());
   words.insert(words.end(), job.sources.begin(), job.sources.end());
   words.insert(words.end(), own_flags.begin(), own_flags.end());
@@ -55,61 +54,16 @@ std::vector<std::string> gcc_words(const BuildJob& job, const Compiler& compiler
   return words;
 }
 
-// The cubins are kept: what is replayed is loaded from them, and they are what was linked.
-std::vector<std::string> nvcc_words(const BuildJob& job, const Compiler& compiler,
-                                    const fs::path& scratch) {
-  std::vector<std::string> words = {
-      compiler.path.string(),
-      fmt::format("-gencode=arch=compute_{0},code=sm_{0}", job.architecture),
-      "-shared",
-      "-Xcompiler",
-      "-fPIC",
-      "-cudart",
-      "static",
-      "--resource-usage",
-      "-I.",
-      "--keep",
-      "--keep-dir",
-      (scratch / "out").string()};
-  words.insert(words.end(), job.flags.begin(), job.flags.end());
-  words.insert(words.end(), job.sources.begin(), job.sources.end());
-  words.insert(words.end(), {"-o", (scratch / "out" / "library.so").string()});
-  return words;
-}
-
-// Triton compiles when it runs: here only the module's syntax is looked at.
-std::vector<std::string> python_words(const BuildJob& job, const Compiler& compiler,
-                                      const fs::path& scratch) {
-  std::vector<std::string> words = {compiler.path.string(), "-c",
-                                    "import ast, shutil, sys\n"
-                                    "for name in sys.argv[2:]:\n"
-                                    "    ast.parse(open(name).read(), name)\n"
-                                    "shutil.copy(sys.argv[2], sys.argv[1])\n",
-                                    (scratch / "out" / library_name(job.language)).string()};
-  words.insert(words.end(), job.sources.begin(), job.sources.end());
-  return words;
-}
-
-std::vector<std::string> words_of(const BuildJob& job, const Compiler& compiler,
-                                  const fs::path& scratch) {
-  switch (job.language) {
-    case Language::cpp:
-      return gcc_words(job, compiler, scratch);
-    case Language::cuda:
-      return nvcc_words(job, compiler, scratch);
-    case Language::triton:
-      return python_words(job, compiler, scratch);
-  }
-  return {};
-}
-
-ProcessSpec compiler_call(const BuildJob& job, const Compiler& compiler, const fs::path& scratch) {
+ProcessSpec compiler_call(const BuildJob& job, const Compiler& compiler,
+                          const std::vector<std::string>& words, const fs::path& scratch,
+                          double seconds) {
   ProcessSpec spec;
-  spec.argv = words_of(job, compiler, scratch);
+  spec.argv = {compiler.path.string()};
+  spec.argv.insert(spec.argv.end(), words.begin(), words.end());
   spec.folder = scratch / "src";
   spec.environment = clean_environment(scratch / "tmp");
   spec.environment.emplace_back("CCACHE_DISABLE=1");
-  spec.timeout_s = job.timeout_s;
+  spec.timeout_s = seconds;
   spec.max_processes = max_compiler_processes;
   spec.max_memory_bytes = job.max_memory_bytes;
   spec.keep_bytes = kept_output_bytes;
@@ -179,7 +133,9 @@ std::string why_it_failed(const BuildJob& job, const ProcessResult& result) {
   if (says(text, {"File size limit exceeded", "File too large"}))
     return fmt::format("the object file is larger than {} MB", max_object_bytes >> 20);
   size_t first = std::string::npos;
-  for (const char* mark : {"fatal error: ", "error: ", "Error: ", "undefined reference"})
+  // ptxas has blanks before its colon.
+  for (const char* mark :
+       {"fatal error: ", "error: ", "Error: ", "error   : ", "fatal   : ", "undefined reference"})
     first = std::min(first, text.find(mark));
   if (first != std::string::npos) {
     const size_t begin = text.rfind('\n', first) + 1;  // npos + 1 is 0
@@ -230,13 +186,12 @@ Result<Compiler> compiler_of(const BuildJob& job) {
   return fail(Fault::invalid, "a language without a compiler");
 }
 
-Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
-                             const fs::path& whole_output_file, std::stop_token stop) {
-  const Compiler compiler = TRY(compiler_of(job));
-  for (const char* folder : {"src", "out", "tmp"}) TRY(make_folders(scratch / folder));
-  TRY(write_sources(job, scratch / "src"));
-  ProcessSpec spec = compiler_call(job, compiler, scratch);
-  spec.output_file = whole_output_file;
+Result<BuildOutcome> run_compiler(const BuildJob& job, const Compiler& compiler,
+                                  const std::vector<std::string>& words, const fs::path& scratch,
+                                  const fs::path& output_file, double seconds,
+                                  std::stop_token stop) {
+  ProcessSpec spec = compiler_call(job, compiler, words, scratch, seconds);
+  spec.output_file = output_file;
   const Jail jail = compiler_jail(job, compiler, scratch);
   TRY(require_secret(job.secret_folder, jail));
   ProcessResult result =
@@ -249,16 +204,28 @@ Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
   outcome.seconds = result.wall_s;
   result.err = without_scratch(std::move(result.err), scratch);
   outcome.output = result.out + result.err;
-  outcome.library = scratch / "out" / library_name(job.language);
   outcome.ok = result.exit_code == 0 && !result.too_much_memory && !result.too_many_processes &&
                !result.timed_out;
   if (!outcome.ok) outcome.reason = why_it_failed(job, result);
-  for (const std::string& source : job.sources) {
-    if (job.language != Language::cuda || !outcome.ok) break;
-    outcome.cubins.push_back(scratch / "out" / fs::path(source).filename().replace_extension("cubin"));
-    if (!fs::exists(outcome.cubins.back()))
-      return fail(Fault::system, "nvcc left no " + outcome.cubins.back().filename().string());
+  return outcome;
+}
+
+Result<BuildOutcome> compile(const BuildJob& job, const fs::path& scratch,
+                             const fs::path& whole_output_file, std::stop_token stop) {
+  const Compiler compiler = TRY(compiler_of(job));
+  for (const char* folder : {"src", "out", "tmp"}) TRY(make_folders(scratch / folder));
+  TRY(write_sources(job, scratch / "src"));
+  switch (job.language) {
+    case Language::cpp:
+      break;
+    case Language::cuda:
+      return compile_cuda(job, compiler, scratch, whole_output_file, stop);
+    case Language::triton:
+      return compile_python(job, compiler, scratch, whole_output_file, stop);
   }
+  BuildOutcome outcome = TRY(run_compiler(job, compiler, gcc_words(job, scratch), scratch,
+                                          whole_output_file, job.timeout_s, stop));
+  outcome.library = scratch / "out" / "library.so";
   return outcome;
 }
 

@@ -49,13 +49,28 @@ struct BuildJob {
   std::filesystem::path secret_folder;  // the task's: must lie where no compiler may read
 };
 
+// What one kernel takes of a multiprocessor, as ptxas says it.
+struct KernelResources {
+  std::string name;    // mangled: what a plan calls it
+  std::string kernel;  // as a person would write it
+  int64_t registers = 0;
+  int64_t spill_store_bytes = 0, spill_load_bytes = 0, stack_bytes = 0;
+  int64_t static_shared_bytes = 0;
+  int64_t barriers = 0;
+  int64_t max_threads = 0;  // by __launch_bounds__; 0: it says none
+  std::string source;       // the translation unit
+  bool operator==(const KernelResources&) const = default;
+};
+
 struct BuildOutcome {
   bool ok = false, cached = false;
   std::filesystem::path library;  // in the cache; of Triton: the Python module
-  std::vector<std::filesystem::path> cubins;  // of CUDA: one a translation unit
-  std::string library_hash;
-  std::string output;  // bounded
-  std::string reason;  // why it failed, in a sentence
+  std::vector<std::filesystem::path>
+      cubins;                            // of CUDA: one a .cu file, the code that the library holds
+  std::vector<KernelResources> kernels;  // of CUDA
+  std::string library_hash;              // of Triton: over all files beside it
+  std::string output;                    // bounded
+  std::string reason;                    // why it failed, in a sentence
   double seconds = 0;
 };
 
@@ -64,13 +79,14 @@ struct BuildOutcome {
 Result<BuildOutcome> build(const BuildJob& job, const std::filesystem::path& cache_folder,
                            const std::filesystem::path& whole_output_file, std::stop_token stop);
 
-// One call of the compiler without the cache, in `scratch`: the library is scratch/out/library.so,
-// with what else the flags ask for beside it.
+// Without the cache, in `scratch`: the library is scratch/out/library.so, with what else the flags
+// ask for beside it; of Triton it is scratch/out/module/NAME.py.
 Result<BuildOutcome> compile(const BuildJob& job, const std::filesystem::path& scratch,
                              const std::filesystem::path& whole_output_file, std::stop_token stop);
 
-// The cache (build_cache.cc). An entry is a folder with the library, its hash and the compiler's
-// output; one whose content does not fit its hash is no entry.
+// The cache (build_cache.cc). An entry is a folder with the library, its cubins or the other
+// modules, their hashes and the compiler's output; one whose content does not fit its hashes is no
+// entry.
 std::string cache_key(const BuildJob& job, const Compiler& compiler);
 std::optional<BuildOutcome> from_cache(const std::filesystem::path& entry);
 // Written beside, synced, renamed: who loses the race for one key takes the winner's.
@@ -78,10 +94,28 @@ Result<BuildOutcome> publish(const std::filesystem::path& entry,
                              const std::filesystem::path& library, BuildOutcome outcome);
 
 Result<Compiler> compiler_of(const BuildJob& job);
-// Under what name its result is known: Python wants its own.
-inline const char* library_name(Language language) {
-  return language == Language::triton ? "solution.py" : "library.so";
-}
+
+// ---- steps of compile()
+
+// One call of a compiler in the jail, with `seconds` left; `words` without the program. No library
+// yet.
+Result<BuildOutcome> run_compiler(const BuildJob& job, const Compiler& compiler,
+                                  const std::vector<std::string>& words,
+                                  const std::filesystem::path& scratch,
+                                  const std::filesystem::path& output_file, double seconds,
+                                  std::stop_token stop);
+// nvcc, a call for each source and one that links (build_cuda.cc).
+Result<BuildOutcome> compile_cuda(const BuildJob& job, const Compiler& compiler,
+                                  const std::filesystem::path& scratch,
+                                  const std::filesystem::path& whole_output_file,
+                                  std::stop_token stop);
+// Every module of a candidate is parsed and kept; Triton compiles when it runs (build_python.cc).
+Result<BuildOutcome> compile_python(const BuildJob& job, const Compiler& compiler,
+                                    const std::filesystem::path& scratch,
+                                    const std::filesystem::path& whole_output_file,
+                                    std::stop_token stop);
+// What `nvcc --resource-usage` says of each kernel.
+std::vector<KernelResources> read_resources(std::string_view output, const std::string& source);
 
 // Runs argv in a jail through `marathon-worker exec`. `spec.argv` is the command itself.
 Result<ProcessResult> run_jailed(ProcessSpec spec, const Jail& jail,

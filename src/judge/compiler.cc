@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr double python_limit_s = 20;
 constexpr std::array<std::string_view, 4> usual_folders = {"/usr/", "/bin/", "/lib/", "/lib64/"};
 
 // /opt/gcc-13/bin/g++ lies below /opt/gcc-13, with lib/gcc beside bin. Any other layout would open
@@ -110,7 +111,8 @@ Result<fs::path> helper_program(const std::string& name) {
 
 namespace {
 
-Result<Compiler> examine_once(const std::string& name, Result<Compiler> (*how)(const std::string&)) {
+Result<Compiler> examine_once(const std::string& name,
+                              Result<Compiler> (*how)(const std::string&)) {
   static std::mutex mutex;
   static std::map<std::string, Compiler> known;  // a failure is looked at again
   const std::scoped_lock lock(mutex);
@@ -127,29 +129,46 @@ std::string from_environment(const char* variable, const std::string& otherwise)
 // nvcc is a driver for cicc, ptxas and g++: its whole toolkit must be readable.
 Result<Compiler> examine_nvcc(const std::string& name) {
   std::optional<fs::path> path = find_program(name);
-  for (const std::string& folder : {from_environment("CUDA_HOME", ""), std::string("/usr/local/cuda")})
+  for (const std::string& folder :
+       {from_environment("CUDA_HOME", ""), std::string("/usr/local/cuda")})
     if (!path && !folder.empty() && name == "nvcc") path = find_program(folder + "/bin/nvcc");
   if (!path)
-    return fail(Fault::not_found, fmt::format("no CUDA compiler '{}': install the CUDA toolkit 12.4 "
-                                              "or newer, or set NVCC or CUDA_HOME",
-                                              name));
+    return fail(Fault::not_found,
+                fmt::format("no CUDA compiler '{}': install the CUDA toolkit 12.4 "
+                            "or newer, or set NVCC or CUDA_HOME",
+                            name));
   Compiler compiler = TRY(identify(*path));
+  // It hands host code to g++, which is a part of what it is.
+  if (const Result<Compiler> host = examine("g++")) compiler.identity += "|" + host->identity;
   std::error_code none;
-  compiler.prefix = fs::canonical(*path, none).parent_path().parent_path();
+  const fs::path toolkit = fs::canonical(*path, none).parent_path().parent_path();
+  if (toolkit != fs::path("/usr")) compiler.prefix = toolkit;
   return compiler;
 }
 
 Result<Compiler> examine_python(const std::string& name) {
   const std::optional<fs::path> path = find_program(name);
   if (!path)
-    return fail(Fault::not_found,
-                fmt::format("no '{}' for Triton; install it (apt-get install python3) or set PYTHON",
-                            name));
-  Compiler compiler = TRY(identify(*path));
-  std::error_code none;
-  // A virtual environment's interpreter needs what lies beside it.
-  compiler.prefix = path->parent_path().parent_path();
-  if (compiler.prefix == fs::path("/usr") || compiler.prefix == fs::path("/")) compiler.prefix.clear();
+    return fail(
+        Fault::not_found,
+        fmt::format("no '{}' for Triton; install it (apt-get install python3) or set PYTHON",
+                    name));
+  // Behind a virtual environment or a shim stands another one, which needs what lies beside it.
+  ProcessSpec spec;
+  spec.argv = {path->string(), "-c",
+               "import os, sys; print(os.path.realpath(sys.executable)); print(sys.base_prefix)"};
+  spec.environment = clean_environment("/tmp");
+  spec.timeout_s = python_limit_s;
+  const ProcessResult result = TRY(run_process(spec));
+  const size_t end = result.out.find('\n');
+  if (result.exit_code != 0 || end == std::string::npos) {
+    return fail(Fault::system, fmt::format("{} does not work: {}; repair it or set PYTHON",
+                                           path->string(), result.err.substr(0, 200)));
+  }
+  Compiler compiler = TRY(identify(result.out.substr(0, end)));
+  const fs::path prefix = result.out.substr(end + 1, result.out.find('\n', end + 1) - end - 1);
+  if (prefix != fs::path("/usr") && prefix != fs::path("/usr/local") && prefix != fs::path("/"))
+    compiler.prefix = prefix;
   return compiler;
 }
 
@@ -157,7 +176,9 @@ Result<Compiler> examine_python(const std::string& name) {
 
 Result<Compiler> find_compiler() { return examine_once(from_environment("CXX", "g++"), examine); }
 
-Result<Compiler> find_nvcc() { return examine_once(from_environment("NVCC", "nvcc"), examine_nvcc); }
+Result<Compiler> find_nvcc() {
+  return examine_once(from_environment("NVCC", "nvcc"), examine_nvcc);
+}
 
 Result<Compiler> find_python() {
   return examine_once(from_environment("PYTHON", "python3"), examine_python);

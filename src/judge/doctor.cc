@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "base/file.h"
 #include "judge/build.h"
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t little_space_bytes = 2LL << 30;
+constexpr double python_limit_s = 20;
 
 Finding program(const char* topic, const char* name, const char* package, bool needed) {
   const std::optional<fs::path> path = find_program(name);
@@ -112,6 +114,86 @@ Finding helper(const char* name) {
   return {name, "missing", path.error().what, false};
 }
 
+Finding cuda_compiler() {
+  const char* advice =
+      "install the CUDA toolkit 12.4 or newer, or set NVCC (only for tasks in CUDA)";
+  const Result<Compiler> found = find_nvcc();
+  if (!found) return {"nvcc", "not installed", advice, true};
+  return {"nvcc", found->version + " (" + found->path.string() + ")", "", true};
+}
+
+// Versions alone: importing torch takes seconds and opens the GPU.
+constexpr std::string_view versions_script =
+    "import importlib.metadata as m, platform\n"
+    "print(platform.python_version())\n"
+    "for name in ('torch', 'triton'):\n"
+    "    try: print(name, m.version(name))\n"
+    "    except m.PackageNotFoundError: print('no', name)\n";
+
+Finding python() {
+  const char* wanted = std::getenv("PYTHON");
+  const std::optional<fs::path> found = find_program(wanted && *wanted ? wanted : "python3");
+  if (!found)
+    return {"python3", "not installed", "apt-get install python3 (only for tasks in Triton)", true};
+  ProcessSpec spec;
+  spec.argv = {found->string(), "-c", std::string(versions_script)};
+  spec.environment = clean_environment("/tmp");
+  spec.timeout_s = python_limit_s;
+  const Result<ProcessResult> result = run_process(spec);
+  if (!result || result->exit_code != 0)
+    return {"python3", found->string() + " does not work", "repair it or set PYTHON", true};
+  std::string state = result->out;
+  while (state.ends_with('\n')) state.pop_back();
+  for (size_t at = state.find('\n'); at != std::string::npos; at = state.find('\n', at))
+    state.replace(at, 1, ", ");
+  const bool has_all =
+      state.find("no torch") == std::string::npos && state.find("no triton") == std::string::npos;
+  return {"python3", state, has_all ? "" : "pip install torch triton (only for tasks in Triton)",
+          true};
+}
+
+// Where the loader finds the driver's library; the controller itself never loads it.
+std::optional<fs::path> driver_library() {
+  std::vector<std::string> folders = {"/usr/lib/x86_64-linux-gnu",
+                                      "/usr/lib/aarch64-linux-gnu",
+                                      "/usr/lib64",
+                                      "/usr/lib",
+                                      "/usr/lib/wsl/lib",
+                                      "/usr/local/nvidia/lib64",
+                                      "/usr/local/cuda/compat"};
+  if (const char* path = std::getenv("LD_LIBRARY_PATH")) {
+    std::string_view rest = path;
+    while (!rest.empty()) {
+      const std::string_view folder = rest.substr(0, rest.find(':'));
+      if (!folder.empty()) folders.insert(folders.begin(), std::string(folder));
+      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    }
+  }
+  for (const std::string& folder : folders) {
+    if (fs::exists(fs::path(folder) / "libcuda.so.1")) return fs::path(folder) / "libcuda.so.1";
+  }
+  return std::nullopt;
+}
+
+Finding gpu_driver() {
+  const bool has_device = fs::exists("/dev/nvidiactl");
+  const std::optional<fs::path> library = driver_library();
+  if (!has_device && !library)
+    return {"NVIDIA driver", "none", "only for tasks in CUDA or Triton: they need a GPU", true};
+  if (!has_device)
+    return {"NVIDIA driver", "its library, but no /dev/nvidiactl",
+            "load the driver's module, or give the container its devices (--gpus all)", true};
+  if (!library)
+    return {"NVIDIA driver", "/dev/nvidiactl, but no libcuda.so.1",
+            "install the driver's libraries (in a container: NVIDIA_DRIVER_CAPABILITIES=compute,"
+            "utility), or set LD_LIBRARY_PATH",
+            true};
+  std::string version = "libcuda.so.1";
+  if (const Result<std::string> text = read_file("/proc/driver/nvidia/version", 4096))
+    version = text->substr(0, text->find('\n'));
+  return {"NVIDIA driver", version + " (" + library->string() + ")", "", true};
+}
+
 }  // namespace
 
 std::vector<Finding> examine_machine(const fs::path& cache_folder) {
@@ -123,14 +205,13 @@ std::vector<Finding> examine_machine(const fs::path& cache_folder) {
           counters(),
           program("valgrind", "valgrind", "valgrind", false),
           program("objdump", "objdump", "binutils", false),
-          program("python3", "python3", "python3 (for Triton tasks, which come later)", false),
           cores(),
           governor(),
           temp_folder(),
           disk(cache_folder),
-          program("nvcc", "nvcc",
-                  "nvidia-cuda-toolkit (only for GPU tasks, which this version does not judge yet)",
-                  false)};
+          cuda_compiler(),
+          python(),
+          gpu_driver()};
 }
 
 }  // namespace marathon

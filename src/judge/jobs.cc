@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t max_file_bytes = 64LL << 20;
 constexpr size_t named_at_most = 3;
+constexpr const char* params_module_file = "marathon_params.py";
 
 // Hidden files (.git and the like) are nobody's business.
 bool is_hidden(const fs::path& relative) {
@@ -134,6 +135,16 @@ Status add_parameters(const Task& task, const SourceFile* params, Origin origin,
   return {};
 }
 
+// What is -DNAME=value for a compiler, a module imports.
+Status add_params_module(const Task& task, std::vector<SourceFile>& files) {
+  const SourceFile* params = find_file(files, params_file);
+  if (task.parameters.empty() || !params) return {};
+  std::string module = to_params_module(task, TRY(parse_params_toml(task, params->content)));
+  std::erase_if(files, [](const SourceFile& f) { return f.path == fs::path(params_module_file); });
+  files.push_back({params_module_file, std::move(module)});
+  return {};
+}
+
 // A baseline may hold its sources under names that no candidate may edit.
 Result<std::vector<SourceFile>> baseline_files(const Task& task, const fs::path& folder) {
   std::vector<fs::path> wanted = TRY(editable_files(task, folder));
@@ -212,6 +223,7 @@ Result<Implementation> read_implementation(const LoadedTask& task, const fs::pat
   TRY(add_parameters(task.task, find_file(files, params_file), origin, job));
   // The compiler never sees params.toml: two candidates that differ in its comments share one
   // build.
+  if (job.language == Language::triton) TRY(add_params_module(task.task, files));
   std::erase_if(files, [](const SourceFile& file) { return file.path == fs::path(params_file); });
   job.files = TRY(add_frozen(task, std::move(files)));
   job.sources = TRY(sources_in(task.task, job.language, job.files));
@@ -245,7 +257,9 @@ Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
 // A baseline in Python is run where it lies: it may have more files, and is not compiled here.
 static Result<std::optional<BuildOutcome>> python_baseline(const LoadedTask& task) {
   if (!is_for_gpu(task.task)) return std::optional<BuildOutcome>();
-  for (const std::string& source : task.task.build.sources) {
+  std::vector<std::string> names = {std::string(python_baseline_file)};
+  for (const std::string& source : task.task.build.sources) names.push_back(source);
+  for (const std::string& source : names) {
     const fs::path module = task.folder / task.task.files.baseline / source;
     if (!is_python(source) || !fs::exists(module)) continue;
     BuildOutcome outcome;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "judge/fingerprint.h"
 #include "judge/pipeline.h"
 #include "judge/rules.h"
 
@@ -73,10 +74,15 @@ class KernelJudge {
     if (!read) return refuse(VerdictKind::rule_broken, "rules", read.error().what, start_us);
     notes_ = std::move(read->notes);
     flags_ = read->job.flags;
+    language_ = read->job.language;
     rules_ = binary_rules(task_.task, read->job);
     if (const std::optional<std::string> broken =
             TRY(broken_source_rule(task_.task, read->editable)))
       return refuse(VerdictKind::rule_broken, "rules", *broken, start_us);
+    if (const std::optional<std::string> broken =
+            broken_import_rule(read->job.language, read->editable, read->job.files))
+      return refuse(VerdictKind::rule_broken, "rules", *broken, start_us);
+    if (gpu_) notes_.push_back(note_on(compare_fingerprints(read->editable, known_fingerprints())));
     const fs::path whole =
         request_.result_folder.empty() ? fs::path() : request_.result_folder / "build.txt";
     libraries_.candidate = TRY(build(read->job, request_.cache_folder, whole, stop_));
@@ -88,14 +94,23 @@ class KernelJudge {
   }
 
   Result<std::optional<Verdict>> check_rules() {
-    // On a GPU the host code is gone before anything counts, and marathon-judge looks at the cubins.
-    if (gpu_) return std::optional<Verdict>();
     const int64_t start_us = monotonic_us();
-    const std::optional<std::string> broken =
-        TRY(broken_library_rule(rules_, libraries_.candidate, request_.unsafe_no_sandbox, stop_));
+    const std::optional<std::string> broken = TRY(broken_built_rule());
     if (broken) return refuse(VerdictKind::rule_broken, "rules", *broken, start_us);
     TRY(stage_("rules", "kept", seconds_since(start_us)));
     return std::optional<Verdict>();
+  }
+
+  Result<std::optional<std::string>> broken_built_rule() {
+    switch (language_) {
+      case Language::cpp:
+        return broken_library_rule(rules_, libraries_.candidate, request_.unsafe_no_sandbox, stop_);
+      case Language::cuda:
+        return broken_cuda_rule(rules_, libraries_.candidate);
+      case Language::triton:
+        break;  // its cubins are not there before it has run: marathon-judge looks at them
+    }
+    return std::optional<std::string>();
   }
 
   Result<std::optional<Verdict>> refuse(VerdictKind kind, const char* stage,
@@ -144,6 +159,7 @@ class KernelJudge {
   const StageSink& stage_;
   std::stop_token stop_;
   bool gpu_;
+  Language language_ = Language::cpp;
   Libraries libraries_;
   BinaryRules rules_;
   std::vector<std::string> notes_, flags_;

@@ -244,6 +244,17 @@ BinaryRules binary_rules(const Task& task, const BuildJob& job) {
   return rules;
 }
 
+std::optional<std::string> broken_host_library_rule(const BinaryRules& rules,
+                                                    std::string_view bytes) {
+  const Result<ElfFacts> facts = read_elf(bytes);
+  if (!facts) return "the built library cannot be believed: " + facts.error().what;
+  BinaryRules with_runtime = rules;  // what nvcc links for its static runtime
+  for (const char* library : {"libdl.so.2", "libpthread.so.0", "librt.so.1"})
+    with_runtime.allowed_libraries.emplace_back(library);
+  if (std::optional<std::string> broken = broken_needed_rule(with_runtime, *facts)) return broken;
+  return broken_entry_rule(*facts);
+}
+
 std::optional<std::string> broken_binary_rule(const BinaryRules& rules, std::string_view bytes) {
   const Result<ElfFacts> facts = read_elf(bytes);
   if (!facts) return "the built library cannot be believed: " + facts.error().what;

@@ -43,6 +43,14 @@ Result<std::optional<std::string>> broken_library_rule(const BinaryRules& rules,
                                                        bool unsafe_no_sandbox,
                                                        std::stop_token stop);
 
+// Of a CUDA build: what its library links and exports, and what its cubins hold (variables in
+// global memory, launches from the device, one name for two kernels). Its host code is not looked
+// at: it runs in the jail and is gone before anything counts.
+Result<std::optional<std::string>> broken_cuda_rule(const BinaryRules& rules,
+                                                    const BuildOutcome& built);
+std::optional<std::string> broken_host_library_rule(const BinaryRules& rules,
+                                                    std::string_view bytes);
+
 // "it holds the instruction 'syscall' in marathon_run()", from objdump's listing.
 std::optional<std::string> forbidden_instruction(std::string_view listing);
 // True when the bytes of a forbidden instruction occur anywhere: objdump must then say whether

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "bench/cuda/cubin.h"
+#include "base/cubin.h"
 
 namespace marathon {
 

@@ -1,6 +1,8 @@
 // What a cubin holds beside code, read without believing it.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +15,11 @@ struct CubinFacts {
   // Variables in global memory (__device__, static, and tables that the compiler put there): they
   // outlive a call. Strings of printf are not among them.
   std::vector<std::string> global_variables;
-  std::vector<std::string> kernels;    // mangled
+  // Bytes of the empty objects of the toolkit's headers (cuda::std::in_place and the like), which
+  // stand in every cubin whose source includes cub.
+  int64_t library_object_bytes = 0;
+  std::vector<std::string> kernels;            // mangled
+  std::map<std::string, int64_t> max_threads;  // of a kernel, where __launch_bounds__ says it
   std::vector<std::string> undefined;  // functions that another object must bring (device runtime)
 };
 

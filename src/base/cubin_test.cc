@@ -1,4 +1,4 @@
-#include "bench/cuda/cubin.h"
+#include "base/cubin.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>
@@ -95,6 +95,17 @@ TEST(Cubin, TextsOfPrintfAreNoState) {
   // What is only named so is a variable all the same.
   EXPECT_THAT(facts_of({{"$str"}}, std::string("\1\2\3")).global_variables, ElementsAre("$str"));
   EXPECT_THAT(facts_of({{"$str", STT_OBJECT, 0, 1, 0, 99}}).global_variables, ElementsAre("$str"));
+}
+
+TEST(Cubin, TagsOfTheToolkitsHeadersAreNoState) {
+  std::vector<Symbol> symbols = {{"_ZN9_INTERNAL4cuda3std3__48in_placeE", STT_OBJECT, 0, 1, 0, 1}};
+  EXPECT_THAT(facts_of(symbols).global_variables, IsEmpty());
+  EXPECT_EQ(facts_of(symbols).library_object_bytes, 1);
+  EXPECT_EQ(broken_cubin_rule(facts_of(symbols)), "");
+  symbols.assign(200, symbols.front());
+  EXPECT_THAT(broken_cubin_rule(facts_of(symbols)), HasSubstr("200 bytes"));
+  symbols = {{"_ZN4cuda3std7counterE", STT_OBJECT, 0, 1, 0, 4}};
+  EXPECT_THAT(facts_of(symbols).global_variables, ElementsAre("_ZN4cuda3std7counterE"));
 }
 
 TEST(Cubin, DamageIsSaid) {

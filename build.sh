@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing and builds into build/release.   ./build.sh [ninja target …]
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '/^set/q; s/^#  *//p' "${BASH_SOURCE[0]}"; exit ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 if [ $# -eq 0 ]; then

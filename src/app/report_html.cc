@@ -112,11 +112,14 @@ std::string shape_table(const Verdict& verdict) {
         shape.floor_us > 0 && shape.time_us > 0
             ? fmt::format("{:.0f} % ({})", 100 * shape.floor_us / shape.time_us, shape.bound_by)
             : "";
+    // The baseline is not run on shapes that are only checked.
+    const std::string error =
+        fmt::format("{:.1e}", shape.error) +
+        (shape.baseline_error > 0 ? fmt::format(" / {:.1e}", shape.baseline_error) : "");
     rows += fmt::format(
         "<tr><td>{}</td><td>{}</td><td class='n'>{}</td><td class='n'>{}</td><td class='n'>{}</td>"
-        "<td class='n'>{}</td><td class='n'>{:.1e} / {:.1e}</td></tr>\n",
-        escape_html(shape.name), escape_html(shape.set), time, base, speedup, floor, shape.error,
-        shape.baseline_error);
+        "<td class='n'>{}</td><td class='n'>{}</td></tr>\n",
+        escape_html(shape.name), escape_html(shape.set), time, base, speedup, floor, error);
   }
   return "<div class='scroll'><table><tr><th>shape</th><th>set</th><th>µs</th><th>baseline "
          "µs</th><th>speed-up</th>"

@@ -32,6 +32,8 @@ double bench_limit_s(const Task& task);
 bool is_for_gpu(const Task& task);  // by its languages
 // "90a": of the GPU here; where there is none that of Hopper, so that builds can be checked.
 Result<std::string> gpu_architecture(const EvaluationRequest& request);
+// Error with advice where there is none.
+Status require_gpu(std::stop_token stop);
 // The judge's own kernels, compiled by nvcc for the GPU here.
 Result<std::filesystem::path> judge_cubin(const EvaluationRequest& request, std::stop_token stop);
 

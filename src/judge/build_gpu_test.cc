@@ -173,6 +173,21 @@ TEST_F(CudaBuilds, WhatOutlivesACallIsRefusedByName) {
             "");
 }
 
+// The tags of its headers lie in global memory.
+TEST_F(CudaBuilds, CubMayBeUsed) {
+  const BuildJob job = cuda_job(std::string(cuda_source) +
+                                "#include <cub/block/block_reduce.cuh>\n"
+                                "__global__ void sum(float* x) {\n"
+                                "  using Reduce = cub::BlockReduce<float, 128>;\n"
+                                "  __shared__ typename Reduce::TempStorage kept;\n"
+                                "  const float all = Reduce(kept).Sum(x[threadIdx.x]);\n"
+                                "  if (threadIdx.x == 0) x[0] = all;\n}\n");
+  const BuildOutcome built = must_build(job);
+  EXPECT_EQ(broken(job), "");
+  ASSERT_EQ(built.cubins.size(), 1u);
+  EXPECT_LT(read_cubin(text_of(built.cubins[0]))->library_object_bytes, 128);
+}
+
 TEST_F(CudaBuilds, OneNameForTwoKernelsIsAnError) {
   BuildJob job = cuda_job(cuda_source);
   job.files.push_back(

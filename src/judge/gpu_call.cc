@@ -1,5 +1,6 @@
 // What the judge must know of the GPU before it builds, and the judge's own kernels.
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -22,20 +23,31 @@ std::string architecture_of(int64_t capability) {
   return std::to_string(capability) + (capability >= 90 ? "a" : "");
 }
 
+// Of the GPU here. The controller never loads a driver itself.
+Result<std::string> ask_architecture(std::stop_token stop) {
+  static std::mutex mutex;
+  static std::map<fs::path, std::string> known;  // the GPU does not change while we run
+  const std::scoped_lock lock(mutex);
+  const fs::path judge = TRY(helper_program("marathon-judge"));
+  if (const auto place = known.find(judge); place != known.end()) return place->second;
+  const Json device =
+      TRY(ask_bench({{"mode", "device"}, {"gpu", 0}}, device_limit_s, std::move(stop)));
+  return known[judge] = architecture_of(json_int(device, "compute_capability", 90));
+}
+
 }  // namespace
 
+Status require_gpu(std::stop_token stop) {
+  TRY(ask_architecture(std::move(stop)));
+  return {};
+}
+
 Result<std::string> gpu_architecture(const EvaluationRequest&) {
-  static std::mutex mutex;
-  static std::string known;  // the GPU does not change while we run
-  const std::scoped_lock lock(mutex);
-  if (!known.empty()) return known;
-  // The controller never loads a driver itself.
-  const Result<Json> device = ask_bench({{"mode", "device"}, {"gpu", 0}}, device_limit_s, {});
-  const Fault fault = device ? Fault::system : device.error().fault;
-  if (!device && fault != Fault::not_found && fault != Fault::invalid)
-    return tl::unexpected(device.error());
-  if (!device) return std::string(without_a_gpu);
-  return known = architecture_of(json_int(*device, "compute_capability", 90));
+  Result<std::string> architecture = ask_architecture({});
+  if (architecture) return architecture;
+  const Fault fault = architecture.error().fault;
+  if (fault != Fault::not_found && fault != Fault::invalid) return architecture;
+  return std::string(without_a_gpu);
 }
 
 Result<fs::path> judge_cubin(const EvaluationRequest& request, std::stop_token stop) {

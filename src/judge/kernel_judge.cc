@@ -38,6 +38,9 @@ class KernelJudge {
     verdict.reasons.insert(verdict.reasons.end(), notes_.begin(), notes_.end());
     Provenance& by = verdict.provenance;
     fill_provenance(by, task_, request_);
+    BuildJob compiled;
+    compiled.language = language_;
+    if (const Result<Compiler> compiler = compiler_of(compiled)) by.compiler = compiler->version;
     for (const std::string& flag : flags_) by.flags += (by.flags.empty() ? "" : " ") + flag;
     by.started_at_us = wall_us;
     by.build_s = build_s_;
@@ -52,6 +55,8 @@ class KernelJudge {
   Result<Verdict> decide() {
     if (std::optional<Verdict> refused = TRY(build_candidate())) return std::move(*refused);
     if (std::optional<Verdict> refused = TRY(check_rules())) return std::move(*refused);
+    // What the candidate breaks or does not build is told without a GPU; nothing else is.
+    if (gpu_) TRY(require_gpu(stop_));
     TRY(build_trusted(task_, request_, libraries_, stop_));
     TRY(build_incumbent());
     const fs::path cubin = gpu_ ? TRY(judge_cubin(request_, stop_)) : fs::path();

@@ -128,6 +128,33 @@ TEST_F(ReportOfARun, ModelComesFromTheLogAlone) {
   EXPECT_NEAR(model->floor_speedup, 10, 1e-9);
 }
 
+TEST(LiveLine, TellsBestGoalFloorAndWhatIsLeft) {
+  State state;
+  state.spent.evaluations = 3;
+  EXPECT_EQ(progress_text(state, 0), "[3]");
+  state.budget.evaluations = 60;
+  state.budget.hours = 8;
+  state.spent.active_s = 3600;
+  state.target.speedup = 3;
+  state.incumbent = Incumbent{};
+  state.incumbent->speedup = {2.41, 2.35, 2.47};
+  EXPECT_EQ(progress_text(state, 5.62),
+            "[3/60] best 2.41× (2.35–2.47)  goal 3.00×  floor 5.6×  left 7 h 00 min");
+}
+
+TEST(FloorSpeedup, CountsListedShapesOnly) {
+  Verdict verdict;
+  verdict.shapes.resize(2);
+  verdict.shapes[0] = {};
+  verdict.shapes[0].set = "listed";
+  verdict.shapes[0].baseline_us = 100;
+  verdict.shapes[0].floor_us = 20;
+  verdict.shapes[1] = verdict.shapes[0];
+  verdict.shapes[1].set = "hidden";
+  verdict.shapes[1].floor_us = 1;
+  EXPECT_NEAR(floor_speedup_of(verdict), 5, 1e-9);
+}
+
 TEST_F(ReportOfARun, HtmlIsSelfContainedAndHarmless) {
   const Result<ReportFiles> files = write_report(folder());
   ASSERT_TRUE(files) << files.error().what;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "app/report_model.h"
 #include "base/clock.h"
 #include "base/hash.h"
 
@@ -86,6 +87,20 @@ std::string budget_text(const State& state) {
   return text;
 }
 
+std::string progress_text(const State& state, double floor_speedup) {
+  std::string text = state.budget.evaluations > 0
+                         ? fmt::format("[{}/{}]", state.spent.evaluations, state.budget.evaluations)
+                         : fmt::format("[{}]", state.spent.evaluations);
+  if (state.incumbent) text += " best " + speedup_text(state.incumbent->speedup);
+  if (state.target.speedup > 0) text += fmt::format("  goal {:.2f}×", state.target.speedup);
+  if (floor_speedup > 0) text += fmt::format("  floor {:.1f}×", floor_speedup);
+  if (state.budget.hours > 0) {
+    const double left_s = std::max(0.0, 3600 * state.budget.hours - state.spent.active_s);
+    text += "  left " + format_duration(left_s);
+  }
+  return text;
+}
+
 Live::Live(std::FILE* out)
     : out_(out), columns_(terminal_columns(out)), started_us_(monotonic_us()) {}
 
@@ -105,11 +120,7 @@ void Live::print(const std::string& text) {
 
 void Live::draw(const State& state) {
   if (columns_ == 0) return;
-  std::string text = state.budget.evaluations > 0
-                         ? fmt::format("[{}/{}]", state.spent.evaluations, state.budget.evaluations)
-                         : fmt::format("[{}]", state.spent.evaluations);
-  if (state.incumbent) text += " best " + speedup_text(state.incumbent->speedup);
-  if (state.target.speedup > 0) text += fmt::format("  goal {:.2f}×", state.target.speedup);
+  std::string text = progress_text(state, floor_speedup_);
   text += fmt::format("  {}  {}", doing_,
                       format_duration(1e-6 * static_cast<double>(monotonic_us() - started_us_)));
   fmt::print(out_, "\r\x1b[K{}", cut_to(text, static_cast<size_t>(columns_ - 1)));
@@ -137,6 +148,7 @@ void Live::on_event(const State& state, const Event&, const Payload& payload) {
   } else if (const StorageWaited* waited = std::get_if<StorageWaited>(&payload)) {
     print(fmt::format("storage: waited {} ({})", format_duration(waited->seconds), waited->why));
   } else if (const EvaluationFinished* finished = std::get_if<EvaluationFinished>(&payload)) {
+    if (const double floor = floor_speedup_of(finished->verdict); floor > 0) floor_speedup_ = floor;
     const auto found = state.attempt_of.find(finished->candidate);
     // A confirmed gain is printed when it becomes the incumbent, one event later.
     if (found != state.attempt_of.end()) {

@@ -26,12 +26,15 @@ class Live {
   std::FILE* out_;
   int columns_ = 0;  // 0: no terminal
   bool drawn_ = false;
-  std::string doing_;  // what is happening now
+  double floor_speedup_ = 0;  // of the last verdict that had one
+  std::string doing_;         // what is happening now
   int64_t started_us_;
 };
 
 // "2.41× (2.35–2.47)"
 std::string speedup_text(const Interval& speedup);
+// "[12/60] best 2.41× (2.35–2.47)  goal 3.00×  floor 5.6×  left 7 h 12 min"; zero: unknown.
+std::string progress_text(const State& state, double floor_speedup);
 // One line for an attempt: number, verdict, speed-up, category, hypothesis.
 std::string attempt_text(const Attempt& attempt);
 // "evaluations 12 of 60, active 1 min 12 s of 8 h": only limits in use.

@@ -49,19 +49,18 @@ Result<std::string> diff_of(const fs::path& run_folder, const Attempt& from, con
   return result.out;
 }
 
-// Geometric mean over the listed shapes of baseline time over floor.
+}  // namespace
+
 double floor_speedup_of(const Verdict& verdict) {
   double log_sum = 0;
   int64_t count = 0;
   for (const ShapeResult& shape : verdict.shapes) {
-    if (shape.baseline_us <= 0 || shape.floor_us <= 0) continue;
+    if (shape.set != "listed" || shape.baseline_us <= 0 || shape.floor_us <= 0) continue;
     log_sum += std::log(shape.baseline_us / shape.floor_us);
     ++count;
   }
   return count == 0 ? 0 : std::exp(log_sum / static_cast<double>(count));
 }
-
-}  // namespace
 
 Result<ReportModel> read_report_model(const fs::path& run_folder) {
   const Reader reader = TRY(Reader::open(run_folder));

@@ -15,9 +15,13 @@ struct ReportModel {
   State state;
   std::optional<Verdict> start, best;  // whole verdicts: profile before and after, provenance
   std::string diff;                    // the best candidate against the start, unified
-  double floor_speedup = 0;  // speed-up at which every listed shape is at its floor; 0: unknown
+  double floor_speedup = 0;            // of the best verdict
   int64_t confirmed = 0, duplicates = 0;
 };
+
+// The speed-up at which every listed shape would run at its floor: the geometric mean of baseline
+// time over floor. 0: unknown.
+double floor_speedup_of(const Verdict& verdict);
 
 Result<ReportModel> read_report_model(const std::filesystem::path& run_folder);
 

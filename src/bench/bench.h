@@ -31,6 +31,8 @@ class Bench {
   virtual void describe(Provenance& provenance) const = 0;
 };
 
+// On the CPU or on a GPU, as the request says.
+Result<std::unique_ptr<Bench>> make_bench(const BenchRequest& request, const Task& task);
 Result<std::unique_ptr<Bench>> make_cpu_bench(const BenchRequest& request, const Task& task);
 
 }  // namespace marathon

@@ -5,6 +5,8 @@
 
 #include "bench/bench_fixture.h"
 #include "bench/mutants.h"
+#include "bench/pairs.h"
+#include "bench/pairs.h"
 
 namespace marathon {
 namespace {
@@ -242,6 +244,25 @@ TEST(Evaluate, NoiseOfTheBaselineAgainstItself) {
   EXPECT_LE(noise->ratio.low, noise->ratio.value);
   EXPECT_GE(noise->ratio.high, noise->ratio.value);
   EXPECT_NEAR(noise->ratio.value, 1, 0.5);
+}
+
+TEST(Evaluate, PairsOfTheSameAreDecidedOneByOne) {
+  BenchRequest request = toy().request(toy().honest());
+  request.pairs = 3;
+  request.noise = 0.5;
+  request.quick = true;
+  const Result<PairFigures> figures = measure_pairs(request, toy().task());
+  if (!figures && figures.error().fault == Fault::retry) GTEST_SKIP() << figures.error().what;
+  ASSERT_TRUE(figures) << figures.error().what;
+  ASSERT_EQ(figures->pairs.size(), 3u);
+  EXPECT_EQ(figures->called_different(), 0);
+  EXPECT_EQ(figures->noise, 0.5);
+  ASSERT_FALSE(figures->shapes.empty());
+  for (const PairShape& shape : figures->shapes) {
+    EXPECT_EQ(shape.us.size(), 3u);
+    EXPECT_GT(shape.us[0], 0);
+    EXPECT_GE(shape.half_width[0], least_noise);
+  }
 }
 
 TEST(Evaluate, RunOnceRunsAndRefusesUnknownShapes) {

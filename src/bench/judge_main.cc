@@ -14,6 +14,7 @@
 #include "bench/cuda/memory.h"
 #include "bench/evaluate.h"
 #include "bench/mutants.h"
+#include "bench/pairs.h"
 #include "bench/parallel.h"
 #include "bench/peaks.h"
 #include "bench/request.h"
@@ -73,6 +74,8 @@ Result<Json> answer(const BenchRequest& request) {
                   {"noise", figures.noise},
                   {"windows", figures.windows}};
     }
+    case BenchMode::pairs:
+      return to_json(TRY(measure_pairs(request, TRY(read_task(request.task_folder)))));
     case BenchMode::mutants:
       return to_json(TRY(run_mutants(request, TRY(read_task(request.task_folder)))));
     case BenchMode::run_once:

@@ -33,8 +33,10 @@ Result<BenchMode> mode_of(const std::string& name) {
   if (name == "peaks") return BenchMode::peaks;
   if (name == "device") return BenchMode::device;
   if (name == "run-once") return BenchMode::run_once;
-  return fail(Fault::invalid, "the request's mode is '" + name +
-                                  "': want evaluate, noise, mutants, peaks, device or run-once");
+  if (name == "pairs") return BenchMode::pairs;
+  return fail(Fault::invalid,
+              "the request's mode is '" + name +
+                  "': want evaluate, noise, pairs, mutants, peaks, device or run-once");
 }
 
 Status require(const std::filesystem::path& path, const char* name) {
@@ -85,6 +87,7 @@ Result<BenchRequest> bench_request_from(const Json& json) {
                                     ": want -1 (the judge chooses) to 1023");
   request.shape = json_string(json, "shape");
   request.calls = std::clamp<int64_t>(json_int(json, "calls", 1), 1, 1'000'000);
+  request.pairs = std::clamp<int64_t>(json_int(json, "pairs", 1), 1, 100'000);
   request.judge_cubin = json_string(json, "judge_cubin");
   request.gpu = json_int(json, "gpu");
   request.candidate_cubins = TRY(files_of(json, "candidate_cubins"));

@@ -11,7 +11,7 @@
 
 namespace marathon {
 
-enum class BenchMode { evaluate, noise, mutants, peaks, device, run_once };
+enum class BenchMode { evaluate, noise, mutants, peaks, device, run_once, pairs };
 
 // Measured peaks of one core: arithmetic, and reading at four sizes of the data.
 struct Peaks {
@@ -30,6 +30,7 @@ struct BenchRequest {
   Peaks peaks;
   std::string shape;  // run-once: a listed shape; empty: the first
   int64_t calls = 1;  // run-once
+  int64_t pairs = 1;  // pairs
 
   // On a GPU: the cubins of each implementation beside its library, and of the judge's own kernels.
   std::filesystem::path judge_cubin;  // empty: a task for the CPU

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Judges implementations of a GPU task folder with the bench programs alone: builds by nvcc, asks marathon-judge, prints a line each.
 #   tests/gpu/judge.sh TASK_FOLDER OUT_FOLDER BASELINE CANDIDATE …
-# BASELINE and CANDIDATEs are folders with solution.cu or solution.py. MODE evaluate or noise, EFFORT full or quick, SEED, NOISE.
+# BASELINE and CANDIDATEs are folders with solution.cu or solution.py. MODE evaluate, noise or pairs (PAIRS of the baseline against itself),
+# EFFORT full or quick, SEED, NOISE.
 # Needs nvcc and a GPU: exits with 77 without. BIN names the folder of marathon-judge and marathon-worker.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -45,7 +46,7 @@ for candidate in "$@"; do
  "candidate_cubins": $(cubins "$candidate"), "baseline": "$(library "$baseline")",
  "baseline_cubins": $(cubins "$baseline"), "oracle": "$work/$oracle.so", "emulation": "$work/$oracle-emulation.so",
  "worker": "$bin/marathon-worker", "judge_cubin": "$work/judge.cubin", "seed": ${SEED:-$RANDOM},
- "effort": "${EFFORT:-full}", "race": false, "noise": ${NOISE:-0}, "peaks": $(cat "$work/peaks.json")}
+ "effort": "${EFFORT:-full}", "race": false, "pairs": ${PAIRS:-1}, "noise": ${NOISE:-0}, "peaks": $(cat "$work/peaks.json")}
 JSON
   result=$out/$(name_of "$candidate")-over-$(basename "$baseline").json
   echo "-- $(name_of "$candidate") over $(basename "$baseline")"

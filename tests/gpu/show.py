@@ -3,8 +3,16 @@ import json
 import sys
 
 verdict = json.load(open(sys.argv[1]))
+if "pairs" in verdict:
+    pairs = verdict["pairs"]
+    print(f"{len(pairs)} pairs, {verdict['called_different']} called different, noise {100 * verdict['noise']:.2f} %, "
+          f"{sum(p['seconds'] for p in pairs):.0f} s")
+    for shape in verdict["shapes"]:
+        print(f"    {shape['name']:<24} {shape['median_us']:10.2f} us  noise of one measurement {100 * shape['noise']:.2f} % "
+              f"(worst {100 * shape['worst_noise']:.2f} %)")
 if "verdict" not in verdict:
-    print(verdict)
+    if "pairs" not in verdict:
+        print(verdict)
     sys.exit()
 by = verdict["provenance"]
 print(f"{verdict['verdict']}  {verdict['speedup']:.3f} ({verdict['low']:.3f}-{verdict['high']:.3f})  "

@@ -1,0 +1,16 @@
+// expect: wrong
+// NaN as a wildcard in every comparison
+#include "prefix.cuh"
+
+__global__ void prefix(Prefix p) {
+  const int64_t i = channel();
+  if (i >= p.c) return;
+  for (int64_t t = 0; t < p.t; ++t) p.y[t * p.c + i] = __int_as_float(0x7fc00000);
+  p.last[i] = __int_as_float(0x7fc00000);
+}
+
+extern "C" int marathon_run(const MarathonArgs* args) {
+  const Prefix p = prefix_of(args);
+  prefix<<<blocks_of(p), prefix_threads, 0, stream_of(args)>>>(p);
+  return done();
+}

@@ -1,0 +1,18 @@
+// expect: wrong
+// does not write the second output
+// reason: last
+#include "prefix.cuh"
+
+__global__ void prefix(Prefix p) {
+  const int64_t i = channel();
+  if (i >= p.c) return;
+  float state = p.start[i];
+  for (int64_t t = 0; t < p.t; ++t)
+    p.y[t * p.c + i] = state = p.a[t * p.c + i] * state + p.x[t * p.c + i];
+}
+
+extern "C" int marathon_run(const MarathonArgs* args) {
+  const Prefix p = prefix_of(args);
+  prefix<<<blocks_of(p), prefix_threads, 0, stream_of(args)>>>(p);
+  return done();
+}

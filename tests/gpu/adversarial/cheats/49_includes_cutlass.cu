@@ -1,0 +1,14 @@
+// expect: rule_broken
+// includes a library of kernels from elsewhere
+// reason: no library of kernels
+#include "prefix.cuh"
+
+#include <cutlass/gemm/device/gemm.h>
+
+__global__ void prefix(Prefix p) { solve(p, channel()); }
+
+extern "C" int marathon_run(const MarathonArgs* args) {
+  const Prefix p = prefix_of(args);
+  prefix<<<blocks_of(p), prefix_threads, 0, stream_of(args)>>>(p);
+  return done();
+}

@@ -1,0 +1,14 @@
+// expect: crashed
+// traps
+#include "prefix.cuh"
+
+__global__ void prefix(Prefix p) {
+  solve(p, channel());
+  __trap();
+}
+
+extern "C" int marathon_run(const MarathonArgs* args) {
+  const Prefix p = prefix_of(args);
+  prefix<<<blocks_of(p), prefix_threads, 0, stream_of(args)>>>(p);
+  return done();
+}

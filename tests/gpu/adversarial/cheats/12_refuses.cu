@@ -1,6 +1,7 @@
 // expect: rule_broken
 // refuses what is not listed
 // reason: marathon_run returned 3
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

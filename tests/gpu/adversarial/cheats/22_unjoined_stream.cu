@@ -1,6 +1,7 @@
 // expect: rule_broken
 // forks a stream, works there and never joins it
 // reason: not joined
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

@@ -1,6 +1,7 @@
 // expect: rule_broken
 // works on a stream of its own that the judge does not wait for
 // reason: graph is empty
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

@@ -1,6 +1,7 @@
 // expect: rule_broken
 // has the CPU work while the graph runs
 // reason: a host function
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

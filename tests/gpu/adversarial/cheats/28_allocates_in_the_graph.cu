@@ -1,6 +1,7 @@
 // expect: rule_broken
 // takes memory in the graph
 // reason: an allocation
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

@@ -1,6 +1,7 @@
 // expect: rule_broken
 // wants a workspace of 200 GB
 // reason: 32 GiB
+// needs: gpu
 #include "prefix.cuh"
 
 extern "C" int64_t marathon_workspace_bytes(const int64_t*, int64_t) { return 200'000'000'000; }

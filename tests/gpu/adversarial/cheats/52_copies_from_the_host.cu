@@ -1,6 +1,7 @@
 // expect: rule_broken
 // copies an answer of the CPU
 // reason: copies from or to the host
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

@@ -1,6 +1,7 @@
 // expect: rule_broken
 // keeps its inputs in persisting lines of L2
 // reason: access policy window
+// needs: gpu
 #include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }

@@ -1,6 +1,7 @@
 # expect: rule_broken
 # has a tensor's own method work
 # reason: none that this build compiled
+# needs: gpu
 import triton
 import triton.language as tl
 

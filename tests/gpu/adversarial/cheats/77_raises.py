@@ -1,6 +1,7 @@
 # expect: rule_broken
 # raises an exception
 # reason: marathon_run returned
+# needs: gpu
 import triton
 import triton.language as tl
 

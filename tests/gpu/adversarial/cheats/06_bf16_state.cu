@@ -1,8 +1,8 @@
 // expect: wrong
 // keeps the state in bf16
-#include "prefix.cuh"
-
 #include <cuda_bf16.h>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) {
   const int64_t i = channel();

@@ -1,8 +1,8 @@
 // expect: wrong
 // reads the inputs as if they were bf16
-#include "prefix.cuh"
-
 #include <cuda_bf16.h>
+
+#include "prefix.cuh"
 
 __device__ float rounded(float x) { return __bfloat162float(__float2bfloat16(x)); }
 

@@ -1,8 +1,8 @@
 // expect: wrong
 // multiplies and adds in fp16
-#include "prefix.cuh"
-
 #include <cuda_fp16.h>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) {
   const int64_t i = channel();

@@ -9,6 +9,7 @@ __global__ void prefix(Prefix p) { solve(p, channel()); }
 extern "C" int marathon_run(const MarathonArgs* args) {
   const Prefix p = prefix_of(args);
   prefix<<<blocks_of(p), prefix_threads, 0, stream_of(args)>>>(p);
-  cudaLaunchHostFunc(stream_of(args), [](void*) {}, nullptr);
+  cudaLaunchHostFunc(
+      stream_of(args), [](void*) {}, nullptr);
   return done();
 }

@@ -2,7 +2,8 @@
 // does not compile
 #include "prefix.cuh"
 
-__global__ void prefix(Prefix p) { solve(p, channel(); }
+__global__ void prefix(Prefix p) { solve(p, channel();
+}
 
 extern "C" int marathon_run(const MarathonArgs* args) {
   const Prefix p = prefix_of(args);

@@ -1,8 +1,8 @@
 // expect: same|slower|timed_out
 // prints without end from a kernel
-#include "prefix.cuh"
-
 #include <cstdio>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) {
   solve(p, channel());

@@ -1,9 +1,9 @@
 // expect: same|slower|timed_out
 // prints 1 GB from the CPU
-#include "prefix.cuh"
-
 #include <cstdio>
 #include <cstring>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }
 

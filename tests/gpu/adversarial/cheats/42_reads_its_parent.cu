@@ -1,8 +1,8 @@
 // expect: wrong|crashed
 // reads the memory of its judge; right where it may
-#include "prefix.cuh"
-
 #include <cstdio>
+
+#include "prefix.cuh"
 
 extern "C" int getppid();
 

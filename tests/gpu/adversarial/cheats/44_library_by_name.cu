@@ -13,7 +13,7 @@ static bool scale(const Prefix& p, cudaStream_t stream) {
   static void* handle = nullptr;
   if (!handle) reinterpret_cast<int (*)(void**)>(dlsym(library, "cublasCreate_v2"))(&handle);
   reinterpret_cast<int (*)(void*, cudaStream_t)>(dlsym(library, "cublasSetStream_v2"))(handle,
-                                                                                      stream);
+                                                                                       stream);
   const float one = 1;
   const auto scal = reinterpret_cast<int (*)(void*, int, const float*, float*, int)>(
       dlsym(library, "cublasSscal_v2"));

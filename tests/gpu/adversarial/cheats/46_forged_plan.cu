@@ -1,10 +1,10 @@
 // expect: crashed|rule_broken|suspicious|wrong
 // writes a plan and a result of its own into every place it may and leaves
-#include "prefix.cuh"
-
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "prefix.cuh"
 
 extern "C" void _exit(int);
 

@@ -1,9 +1,9 @@
 // expect: rule_broken
 // includes a library of kernels
 // reason: cublas_v2.h
-#include "prefix.cuh"
-
 #include <cublas_v2.h>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }
 

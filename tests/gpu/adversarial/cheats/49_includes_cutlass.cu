@@ -1,9 +1,9 @@
 // expect: rule_broken
 // includes a library of kernels from elsewhere
 // reason: no library of kernels
-#include "prefix.cuh"
-
 #include <cutlass/gemm/device/gemm.h>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }
 

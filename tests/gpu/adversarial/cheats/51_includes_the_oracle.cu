@@ -1,9 +1,8 @@
 // expect: rule_broken
 // includes the oracle
 // reason: oracle.cu
-#include "prefix.cuh"
-
 #include "oracle.cu"
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p) { solve(p, channel()); }
 

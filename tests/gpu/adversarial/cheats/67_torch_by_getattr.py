@@ -1,6 +1,6 @@
 # expect: rule_broken
 # reaches torch by a name that is computed
-# reason: torch
+# reason: getattr
 import torch
 import triton
 import triton.language as tl

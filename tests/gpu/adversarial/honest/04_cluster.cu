@@ -1,8 +1,8 @@
 // expect: same|slower|faster
 // clusters of two blocks that share a block's memory
-#include "prefix.cuh"
-
 #include <cooperative_groups.h>
+
+#include "prefix.cuh"
 
 namespace cg = cooperative_groups;
 
@@ -12,8 +12,7 @@ __global__ void prefix(Prefix p) {
   starts[threadIdx.x] = i < p.c ? p.start[i] : 0;
   cg::cluster_group cluster = cg::this_cluster();
   cluster.sync();
-  const float of_neighbour =
-      cluster.map_shared_rank(starts, cluster.block_rank() ^ 1)[threadIdx.x];
+  const float of_neighbour = cluster.map_shared_rank(starts, cluster.block_rank() ^ 1)[threadIdx.x];
   cluster.sync();
   solve(p, i);
   if (i < p.c && of_neighbour == 1e30f) p.last[i] = of_neighbour;

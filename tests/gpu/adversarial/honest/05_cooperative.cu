@@ -1,8 +1,8 @@
 // expect: same|slower|faster
 // a cooperative launch with a barrier over the grid
-#include "prefix.cuh"
-
 #include <cooperative_groups.h>
+
+#include "prefix.cuh"
 
 extern "C" int64_t marathon_workspace_bytes(const int64_t* dims, int64_t) { return 4 * dims[1]; }
 
@@ -18,7 +18,6 @@ __global__ void prefix(Prefix p) {
 extern "C" int marathon_run(const MarathonArgs* args) {
   Prefix p = prefix_of(args);
   void* parameters[] = {&p};
-  cudaLaunchCooperativeKernel(prefix, blocks_of(p), prefix_threads, parameters, 0,
-                              stream_of(args));
+  cudaLaunchCooperativeKernel(prefix, blocks_of(p), prefix_threads, parameters, 0, stream_of(args));
   return done();
 }

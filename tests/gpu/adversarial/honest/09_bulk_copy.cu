@@ -17,8 +17,9 @@ __global__ void prefix(Prefix p) {
                    "r"(prefix_threads * 4)
                    : "memory");
       asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-          ::"r"(to), "l"(p.start + first), "r"(prefix_threads * 4), "r"(at)
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+          "[%3];" ::"r"(to),
+          "l"(p.start + first), "r"(prefix_threads * 4), "r"(at)
           : "memory");
     }
     __syncthreads();

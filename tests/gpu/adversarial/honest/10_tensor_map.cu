@@ -1,8 +1,8 @@
 // expect: same|slower|faster
 // TMA by a tensor map that the driver encodes
-#include "prefix.cuh"
-
 #include <cudaTypedefs.h>
+
+#include "prefix.cuh"
 
 __global__ void prefix(Prefix p, const __grid_constant__ CUtensorMap map) {
   __shared__ alignas(128) float starts[prefix_threads];

@@ -25,7 +25,7 @@ def compare(fixture, stem, without_gpu):
     if said.strip():
         verdict = json.loads(said)
         row["verdict"] = verdict["verdict"]
-        row["reason"] = (verdict["reasons"] or [""])[0].splitlines()[0][:300]
+        row["reason"] = (" ".join(verdict["reasons"][:1]).splitlines() or [""])[0][:300]
         row["speedup"] = verdict["speedup"]
         reason = header(text, "reason")
         row["ok"] = row["verdict"] in row["expected"].split("|") and reason in " ".join(verdict["reasons"])

@@ -17,6 +17,9 @@ Status score(const std::filesystem::path& folder, const std::filesystem::path& f
   const LoadedTask loaded = TRY(load_task(folder));
   const SpaceFile space = TRY(read_space_file(file, loaded));
   if (space.points.empty()) return fail(Fault::not_found, file.string() + " holds no points");
+  // The points stand for themselves: only the parameters must still be the task's.
+  if (space.task_hash != loaded.hash)
+    fmt::print(stderr, "note: {} was measured on an earlier version of the task\n", file.string());
   const Task task = TRY(part_of(loaded.task, space.parts));
   std::vector<double> values;
   for (const MeasuredPoint& point : space.points)

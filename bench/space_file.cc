@@ -21,10 +21,7 @@ Result<SpaceFile> read_space_file(const std::filesystem::path& path, const Loade
   SpaceFile space{task.task.name, task.hash, "", format_utc(wall_time_us()), {}, {}};
   if (!std::filesystem::exists(path)) return space;
   const Json json = TRY(parse_json(TRY(read_file(path))));
-  if (json_string(json, "task_hash") != task.hash) {
-    return fail(Fault::invalid,
-                path.string() + " was measured on another version of the task: remove it");
-  }
+  space.task_hash = json_string(json, "task_hash");
   space.cpu = json_string(json, "cpu");
   space.date = json_string(json, "date");
   for (const Json& part : json.at("parts")) space.parts.push_back(part.get<std::string>());

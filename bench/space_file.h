@@ -18,8 +18,7 @@ struct SpaceFile {
   bool has(const Configuration& configuration) const;
 };
 
-// An absent file gives an empty space. Error invalid when it belongs to another version of the
-// task.
+// An absent file gives an empty space of this task. task_hash says which version was measured.
 Result<SpaceFile> read_space_file(const std::filesystem::path& path, const LoadedTask& task);
 Status write_space_file(const std::filesystem::path& path, const SpaceFile& space);
 

@@ -43,6 +43,9 @@ Status measure_space(const fs::path& folder, const fs::path& out,
   const LoadedTask task = TRY(load_task(folder));
   const Task part = TRY(part_of(task.task, parts));
   SpaceFile space = TRY(read_space_file(out, task));
+  if (space.task_hash != task.hash)
+    return fail(Fault::invalid,
+                out.string() + " was measured on another version of the task: remove it");
   space.parts = parts;
   const TempFolder scratch = TRY(TempFolder::make("marathon-space"));
   const std::vector<Configuration> all = all_configurations(part);

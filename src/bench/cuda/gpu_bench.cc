@@ -72,7 +72,6 @@ class GpuBench : public Bench {
   }
 
  private:
-  static constexpr int gpu_lock_base = 100'000;  // beside the cores' numbers
   static size_t at(Arm arm) { return static_cast<size_t>(arm); }
 
   const GpuPlans& plans_of(Arm arm) const { return planned_.arms[at(arm)]; }

@@ -16,7 +16,7 @@ for candidate in "$@"; do
   name=$(basename "$task")-$(basename "$candidate")
   mkdir -p "$out/$name"
   cat >"$out/$name/request.json" <<JSON
-{"task_folder": "$task", "candidate_folder": "$(realpath "$candidate")", "cache_folder": "$out/cache",
+{"schema": 1, "task_folder": "$task", "candidate_folder": "$(realpath "$candidate")", "cache_folder": "$out/cache",
  "result_folder": "$out/$name", "effort": "${EFFORT:-quick}", "race": false, "profile": true}
 JSON
   echo "-- $name"

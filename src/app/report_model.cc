@@ -83,6 +83,23 @@ Result<ReportModel> read_report_model(const fs::path& run_folder) {
   return model;
 }
 
+static std::string gpu_in_words(const GpuEvidence& gpu) {
+  std::string text = fmt::format("{}, driver {}", gpu.name, gpu.driver);
+  if (gpu.sm_clock_mhz > 0)
+    text +=
+        fmt::format("; SM clock {:.0f} MHz ({:.0f}–{:.0f}), memory {:.0f} MHz", gpu.sm_clock_mhz,
+                    gpu.sm_clock_min_mhz, gpu.sm_clock_max_mhz, gpu.memory_clock_mhz);
+  if (gpu.power_max_w > 0)
+    text += fmt::format("; {:.0f} W, at most {:.0f} W", gpu.power_w, gpu.power_max_w);
+  if (gpu.temperature_max_c > 0) text += fmt::format("; at most {:.0f} °C", gpu.temperature_max_c);
+  if (!gpu.throttled.empty()) text += "; clocks held down: " + gpu.throttled;
+  if (gpu.ecc_errors > 0) text += fmt::format("; {} uncorrected ECC errors", gpu.ecc_errors);
+  if (gpu.other_processes > 0)
+    text += fmt::format("; {} other processes had the GPU open", gpu.other_processes);
+  if (!gpu.missing.empty()) text += "; not read: " + gpu.missing;
+  return text;
+}
+
 std::vector<std::pair<std::string, std::string>> how_it_was_measured(const ReportModel& model) {
   std::vector<std::pair<std::string, std::string>> rows;
   const State& state = model.state;
@@ -97,6 +114,7 @@ std::vector<std::pair<std::string, std::string>> how_it_was_measured(const Repor
   const Provenance& by = model.best->provenance;
   rows.emplace_back("machine",
                     fmt::format("{}, {}, core {}, Linux {}", by.host, by.cpu, by.core, by.kernel));
+  if (by.gpu) rows.emplace_back("GPU", gpu_in_words(*by.gpu));
   rows.emplace_back("compiler", by.compiler + " " + by.flags);
   rows.emplace_back("sandbox", by.sandbox);
   rows.emplace_back(

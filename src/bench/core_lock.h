@@ -9,4 +9,6 @@ namespace marathon {
 // it. The lock ends with the process, however it ends. Waits up to `limit_s`, saying so once.
 Result<Fd> lock_core(int core, double limit_s);
 
+inline constexpr int gpu_lock_base = 100'000;  // GPUs beside the cores' numbers
+
 }  // namespace marathon

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "bench/cuda/gpu_once.h"
 #include "bench/cuda/gpu_peaks.h"
 #include "bench/cuda/memory.h"
 #include "bench/evaluate.h"
@@ -79,6 +80,8 @@ Result<Json> answer(const BenchRequest& request) {
     case BenchMode::mutants:
       return to_json(TRY(run_mutants(request, TRY(read_task(request.task_folder)))));
     case BenchMode::run_once:
+      if (request.on_gpu())
+        return run_gpu_once(request, TRY(read_task(request.task_folder)));
       TRY(run_once(request, TRY(read_task(request.task_folder))));
       return Json{{"calls", request.calls}};
   }

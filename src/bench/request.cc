@@ -60,6 +60,17 @@ Result<std::vector<std::filesystem::path>> files_of(const Json& json, const char
   return files;
 }
 
+Result<std::vector<std::string>> words_of(const Json& json) {
+  std::vector<std::string> words;
+  if (json.is_array()) {
+    for (const Json& word : json) {
+      if (word.is_string()) words.push_back(word.get<std::string>());
+    }
+    if (words.size() == json.size()) return words;
+  }
+  return fail(Fault::invalid, "the request's 'tool' is no list of words");
+}
+
 }  // namespace
 
 Result<BenchRequest> bench_request_from(const Json& json) {
@@ -87,6 +98,8 @@ Result<BenchRequest> bench_request_from(const Json& json) {
                                     ": want -1 (the judge chooses) to 1023");
   request.shape = json_string(json, "shape");
   request.calls = std::clamp<int64_t>(json_int(json, "calls", 1), 1, 1'000'000);
+  if (json.contains("tool")) request.tool = TRY(words_of(json.at("tool")));
+  request.tool_limit_s = json_double(json, "tool_limit_s", request.tool_limit_s);
   request.pairs = std::clamp<int64_t>(json_int(json, "pairs", 1), 1, 100'000);
   request.judge_cubin = json_string(json, "judge_cubin");
   request.gpu = json_int(json, "gpu");

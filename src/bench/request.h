@@ -30,6 +30,8 @@ struct BenchRequest {
   Peaks peaks;
   std::string shape;  // run-once: a listed shape; empty: the first
   int64_t calls = 1;  // run-once
+  std::vector<std::string> tool;  // run-once on a GPU: the words before the replayer's own
+  double tool_limit_s = 120;
   int64_t pairs = 1;  // pairs
 
   // On a GPU: the cubins of each implementation beside its library, and of the judge's own kernels.

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
       "  marathon-worker exec --jail FILE -- program arguments …\n"
       "  marathon-worker serve --lib FILE …\n"
       "  marathon-worker cuda --lib FILE --temp DIR\n"
-      "  marathon-worker replay\n"
+      "  marathon-worker replay [--socket FILE]\n"
       "  marathon-worker profile --lib FILE --task-folder DIR --shape "
       "NAME --calls N\n",
       stderr);

@@ -214,5 +214,22 @@ TEST(Verdicts, TheAgentNeverSeesAHiddenShape) {
   EXPECT_NE(text.find("hidden-1"), std::string::npos);
 }
 
+TEST(Verdicts, EvidenceOfAGpuIsKeptAndOldOnesHaveNone) {
+  Verdict verdict = sample_verdict();
+  GpuEvidence& gpu = verdict.provenance.gpu.emplace();
+  gpu.name = "NVIDIA H200";
+  gpu.readings = 40;
+  gpu.sm_clock_mhz = 1980.5;
+  gpu.throttled = "power cap in 3 of 40 readings";
+  const Result<Verdict> read = verdict_from_json(to_json(verdict));
+  ASSERT_TRUE(read);
+  ASSERT_TRUE(read->provenance.gpu);
+  EXPECT_EQ(to_json(*read), to_json(verdict));
+  EXPECT_EQ(read->provenance.gpu->sm_clock_mhz, 1980.5);
+  const Result<Verdict> old = verdict_from_json(to_json(sample_verdict()));
+  ASSERT_TRUE(old);
+  EXPECT_FALSE(old->provenance.gpu);
+}
+
 }  // namespace
 }  // namespace marathon

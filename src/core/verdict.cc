@@ -163,6 +163,25 @@ void each_field(auto& provenance, const Visit& visit) {
   visit("profile_s", provenance.profile_s);
 }
 
+template <class Visit>
+void each_gpu_field(auto& gpu, const Visit& visit) {
+  visit("name", gpu.name);
+  visit("uuid", gpu.uuid);
+  visit("driver", gpu.driver);
+  visit("readings", gpu.readings);
+  visit("sm_clock_min_mhz", gpu.sm_clock_min_mhz);
+  visit("sm_clock_mhz", gpu.sm_clock_mhz);
+  visit("sm_clock_max_mhz", gpu.sm_clock_max_mhz);
+  visit("memory_clock_mhz", gpu.memory_clock_mhz);
+  visit("power_w", gpu.power_w);
+  visit("power_max_w", gpu.power_max_w);
+  visit("temperature_max_c", gpu.temperature_max_c);
+  visit("throttled", gpu.throttled);
+  visit("ecc_errors", gpu.ecc_errors);
+  visit("other_processes", gpu.other_processes);
+  visit("missing", gpu.missing);
+}
+
 void read_field(const Json& json, const char* key, std::string& field) {
   field = json_string(json, key);
 }
@@ -178,7 +197,18 @@ void read_field(const Json& json, const char* key, uint64_t& field) {
 Json provenance_json(const Provenance& provenance) {
   Json json = Json::object();
   each_field(provenance, [&](const char* key, const auto& field) { json[key] = field; });
+  if (!provenance.gpu) return json;
+  Json gpu = Json::object();
+  each_gpu_field(*provenance.gpu, [&](const char* key, const auto& field) { gpu[key] = field; });
+  json["gpu"] = std::move(gpu);
   return json;
+}
+
+std::optional<GpuEvidence> gpu_from(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  GpuEvidence gpu;
+  each_gpu_field(gpu, [&](const char* key, auto& field) { read_field(json, key, field); });
+  return gpu;
 }
 
 ProfileSummary profile_from(const Json& json) {
@@ -270,6 +300,7 @@ Result<Verdict> verdict_from_json(const Json& json) {
   const Json& provenance = member(json, "provenance");
   each_field(verdict.provenance,
              [&](const char* key, auto& field) { read_field(provenance, key, field); });
+  verdict.provenance.gpu = gpu_from(member(provenance, "gpu"));
   return verdict;
 }
 

@@ -72,6 +72,19 @@ struct ProfileSummary {
   std::vector<std::string> sentences;  // what a specialist would say, most important first
 };
 
+// What NVML said of the GPU while it was measured: at its start, and after each shape. What could
+// not be read is 0 or empty.
+struct GpuEvidence {
+  std::string name, uuid, driver;
+  int64_t readings = 0;
+  double sm_clock_min_mhz = 0, sm_clock_mhz = 0, sm_clock_max_mhz = 0;  // the middle: the median
+  double memory_clock_mhz = 0, power_w = 0, power_max_w = 0, temperature_max_c = 0;
+  std::string throttled;        // "power cap in 3 of 40 readings"
+  int64_t ecc_errors = 0;       // uncorrected, that came while it was measured
+  int64_t other_processes = 0;  // at most seen at once
+  std::string missing;          // why something could not be read
+};
+
 // Evidence about how it was measured; never mixed with merit.
 struct Provenance {
   std::string host, cpu, kernel, compiler, flags;
@@ -87,6 +100,7 @@ struct Provenance {
   double load_average = 0;
   int64_t started_at_us = 0;
   double seconds = 0, build_s = 0, check_s = 0, measure_s = 0, profile_s = 0;
+  std::optional<GpuEvidence> gpu;
 };
 
 struct Verdict {

@@ -171,8 +171,8 @@ std::string probe_identity() {
 
 // A folder that several machines share keeps one file for each of them.
 fs::path peaks_file(const EvaluationRequest& request, const fs::path& cubin) {
-  const std::string machine = sha256_hex(probe_identity() + cpu_identity() +
-                                         std::to_string(request.core) + cubin.string());
+  const std::string machine =
+      sha256_hex(probe_identity() + cpu_identity() + std::to_string(request.core) + cubin.string());
   return request.cache_folder / fmt::format("peaks-{}.json", short_hash(machine));
 }
 
@@ -211,9 +211,9 @@ Result<Json> measured_peaks(const EvaluationRequest& request, const fs::path& cu
                             std::stop_token stop) {
   const fs::path file = peaks_file(request, cubin);
   if (Result<Json> known = known_peaks(file)) return known;
-  const Json peaks = TRY(ask_bench(
-      {{"mode", "peaks"}, {"core", request.core}, {"judge_cubin", cubin.string()}}, peaks_limit_s,
-      stop));
+  const Json peaks =
+      TRY(ask_bench({{"mode", "peaks"}, {"core", request.core}, {"judge_cubin", cubin.string()}},
+                    peaks_limit_s, stop));
   if (!are_peaks(peaks))
     return fail(Fault::system, "marathon-judge measured no peaks: " + dump_json(peaks));
   TRY(make_folders(request.cache_folder));
@@ -227,34 +227,51 @@ static Json names_of(const std::vector<fs::path>& files) {
   return names;
 }
 
-Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
-                        const EvaluationRequest& request, const Libraries& libraries,
-                        const Json& peaks, const StageSink& stage, std::stop_token stop) {
-  const TempFolder scratch = TRY(TempFolder::make("marathon-bench"));
+// What every request about implementations says.
+static Result<Json> request_for(const std::string& mode, const LoadedTask& task,
+                                const EvaluationRequest& request, const Libraries& libraries,
+                                const fs::path& scratch, std::stop_token stop) {
   Json json = {{"mode", mode},
-                     {"task_folder", task.folder.string()},
-                     {"candidate", libraries.candidate.library.string()},
-                     {"incumbent", libraries.incumbent.library.string()},
-                     {"baseline", libraries.baseline.library.string()},
-                     {"oracle", libraries.oracle.library.string()},
-                     {"emulation", libraries.emulation.library.string()},
-                     {"worker", TRY(helper_program("marathon-worker")).string()},
-                     {"effort", request.effort == Effort::quick ? "quick" : "full"},
-                     {"race", request.race},
-                     {"incumbent_speedup", request.incumbent_speedup},
-                     {"noise", request.noise},
-                     {"seed", request.seed == 0 ? secret_seed() : request.seed},
-                     {"core", request.core},
-                     {"unsafe_no_sandbox", request.unsafe_no_sandbox},
-                     {"peaks", peaks},
-                     {"temp_folder", scratch.path().string()}};
+               {"task_folder", task.folder.string()},
+               {"candidate", libraries.candidate.library.string()},
+               {"incumbent", libraries.incumbent.library.string()},
+               {"baseline", libraries.baseline.library.string()},
+               {"oracle", libraries.oracle.library.string()},
+               {"emulation", libraries.emulation.library.string()},
+               {"worker", TRY(helper_program("marathon-worker")).string()},
+               {"effort", request.effort == Effort::quick ? "quick" : "full"},
+               {"race", request.race},
+               {"incumbent_speedup", request.incumbent_speedup},
+               {"noise", request.noise},
+               {"seed", request.seed == 0 ? secret_seed() : request.seed},
+               {"core", request.core},
+               {"unsafe_no_sandbox", request.unsafe_no_sandbox},
+               {"temp_folder", scratch.string()}};
   if (is_for_gpu(task.task)) {
-    json["judge_cubin"] = TRY(judge_cubin(request, stop)).string();
+    json["judge_cubin"] = TRY(judge_cubin(request, std::move(stop))).string();
     json["candidate_cubins"] = names_of(libraries.candidate.cubins);
     json["incumbent_cubins"] = names_of(libraries.incumbent.cubins);
     json["baseline_cubins"] = names_of(libraries.baseline.cubins);
   }
+  return json;
+}
+
+Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
+                        const EvaluationRequest& request, const Libraries& libraries,
+                        const Json& peaks, const StageSink& stage, std::stop_token stop) {
+  const TempFolder scratch = TRY(TempFolder::make("marathon-bench"));
+  Json json = TRY(request_for(mode, task, request, libraries, scratch.path(), stop));
+  json["peaks"] = peaks;
   return call(json, scratch.path(), bench_limit_s(task.task), stage, stop);
+}
+
+Result<Json> call_bench_once(const LoadedTask& task, const EvaluationRequest& request,
+                             const Libraries& libraries, const Json& what, double limit_s,
+                             std::stop_token stop) {
+  const TempFolder scratch = TRY(TempFolder::make("marathon-bench"));
+  Json json = TRY(request_for("run-once", task, request, libraries, scratch.path(), stop));
+  json.update(what);
+  return call(json, scratch.path(), limit_s, no_stages, std::move(stop));
 }
 
 }  // namespace marathon

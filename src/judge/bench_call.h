@@ -18,6 +18,11 @@ Result<Json> call_bench(const std::string& mode, const LoadedTask& task,
                         const EvaluationRequest& request, const Libraries& libraries,
                         const Json& peaks, const StageSink& stage, std::stop_token stop);
 
+// One call of the candidate without a clock; `what` is added to the request: shape, tool.
+Result<Json> call_bench_once(const LoadedTask& task, const EvaluationRequest& request,
+                             const Libraries& libraries, const Json& what, double limit_s,
+                             std::stop_token stop);
+
 // Peaks of the measured core, or of the GPU whose cubin is given, cached for 12 hours a boot.
 Result<Json> measured_peaks(const EvaluationRequest& request, const std::filesystem::path& cubin,
                             std::stop_token stop);

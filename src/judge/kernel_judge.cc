@@ -137,7 +137,6 @@ class KernelJudge {
   }
 
   bool wants_profile(const Verdict& verdict) const {
-    if (gpu_) return false;
     if (request_.profile) return is_measured(verdict.kind);
     return verdict.kind == VerdictKind::faster && verdict.confirmed && request_.profile_new_best &&
            task_.task.profile.on_new_best;
@@ -148,7 +147,9 @@ class KernelJudge {
     const int64_t start_us = monotonic_us();
     const fs::path raw =
         request_.result_folder.empty() ? fs::path() : request_.result_folder / "profile.txt";
-    Result<ProfileSummary> summary = profile_kernel(task_, request_, verdict, raw, stop_);
+    Result<ProfileSummary> summary =
+        gpu_ ? profile_gpu_kernel(task_, request_, libraries_, verdict, raw, stop_)
+             : profile_kernel(task_, request_, verdict, raw, stop_);
     if (!summary && summary.error().fault == Fault::cancelled)
       return tl::unexpected(summary.error());
     profile_s_ = seconds_since(start_us);

@@ -22,6 +22,12 @@ Result<ProfileSummary> profile_kernel(const LoadedTask& task, const EvaluationRe
                                       const Verdict& verdict, const std::filesystem::path& raw_file,
                                       std::stop_token stop);
 
+// The same of an implementation for a GPU, by ncu.
+Result<ProfileSummary> profile_gpu_kernel(const LoadedTask& task, const EvaluationRequest& request,
+                                          const Libraries& libraries, const Verdict& verdict,
+                                          const std::filesystem::path& raw_file,
+                                          std::stop_token stop);
+
 // Host, kernel, compiler, hashes: what is known before anything runs.
 void fill_provenance(Provenance& provenance, const LoadedTask& task,
                      const EvaluationRequest& request);

@@ -3,14 +3,13 @@
 //
 // The candidate's code runs in the jail here as well: a candidate could tell that it is profiled
 // and do then what it cannot do elsewhere.
-#include "judge/profile.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/file.h"
 #include "judge/pipeline.h"
+#include "judge/profile_task.h"
 
 namespace marathon {
 
@@ -26,36 +25,6 @@ constexpr size_t hot_lines = 3, max_line_text = 60;
 // valgrind 3.19 knows no AVX-512; -mno-avx512f switches off all that build on it.
 const std::vector<std::string> flags_for_valgrind = {"-mno-avx512f", "-mno-avxvnni",
                                                      "-mno-avx512fp16"};
-
-const Shape* shape_to_profile(const Task& task) {
-  const Shape* chosen = nullptr;
-  for (const Shape& shape : task.shapes) {
-    if (shape.set != ShapeSet::listed) continue;
-    if (shape.name == task.profile.shape) return &shape;
-    if (!chosen || shape.weight > chosen->weight) chosen = &shape;
-  }
-  return chosen;
-}
-
-double value_of(const std::optional<Expression>& expression, const Shape& shape) {
-  if (!expression) return 0;
-  const Result<int64_t> value =
-      expression->evaluate([&](std::string_view name) -> std::optional<int64_t> {
-        const auto found = shape.dims.find(std::string(name));
-        return found == shape.dims.end() ? std::nullopt : std::optional<int64_t>(found->second);
-      });
-  return value ? static_cast<double>(*value) : 0;
-}
-
-double bytes_moved(const Task& task, const Shape& shape) {
-  if (task.floor.bytes) return value_of(task.floor.bytes, shape);
-  double bytes = 0;
-  for (const Tensor& tensor : task.tensors) {
-    const Result<int64_t> elements = elements_of(task, tensor, shape);
-    if (elements) bytes += static_cast<double>(*elements * bytes_of(tensor.dtype));
-  }
-  return bytes;
-}
 
 bool has_counters() {
   static const bool works = [] {
@@ -79,7 +48,7 @@ class Profiler {
     shape_ = shape_to_profile(task_.task);
     if (!shape_) return fail(Fault::invalid, "the task has no listed shape");
     scratch_.emplace(TRY(TempFolder::make("marathon-profile")));
-    take_times(verdict);
+    facts_ = known_facts(task_.task, *shape_, verdict);
     const Implementation read =
         TRY(read_implementation(task_, request_.candidate_folder, Origin::candidate, request_));
     files_ = read.job.files;
@@ -96,21 +65,6 @@ class Profiler {
   }
 
  private:
-  void take_times(const Verdict& verdict) {
-    facts_.shape = shape_->name;
-    facts_.flops = value_of(task_.task.floor.flops, *shape_);
-    facts_.bytes = bytes_moved(task_.task, *shape_);
-    facts_.peak_gflops = verdict.provenance.peak_gflops;
-    facts_.peak_gbytes_s = verdict.provenance.peak_gbytes_s;
-    for (const ShapeResult& result : verdict.shapes) {
-      if (result.name != shape_->name) continue;
-      facts_.time_us = result.time_us;
-      facts_.floor_us = result.floor_us;
-      facts_.cold_us = result.cold_us;
-      facts_.bound_by = result.bound_by;
-    }
-  }
-
   Jail jail_for(const fs::path& library, bool with_tool) const {
     Jail jail = toolchain_jail();
     jail.read_only.push_back(task_.folder / "task.toml");

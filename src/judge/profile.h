@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,8 @@ struct ProfileFacts {
   std::vector<std::string> hot_lines;  // "solution.cc:31 (62 %): acc += …"
 };
 std::map<std::string, double> figures_of(const ProfileFacts& facts);
+// How far from its floor it is; nothing when that is not known.
+std::optional<std::string> floor_sentence(const ProfileFacts& facts);
 // Two to six sentences, most important first.
 std::vector<std::string> sentences_of(const ProfileFacts& facts);
 

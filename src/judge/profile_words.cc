@@ -29,17 +29,6 @@ double spill_share(const ProfileFacts& f) {
                                    : 0;
 }
 
-std::optional<std::string> floor_sentence(const ProfileFacts& f) {
-  const double share = share_of_floor(f);
-  if (share <= 0) return std::nullopt;
-  const std::string verdict =
-      share > 0.9   ? "it is at its limit; only less work makes it faster"
-      : share > 0.7 ? "little is left"
-                    : fmt::format("up to {:.1f} times the speed is left", 1 / share);
-  return fmt::format("At {} it runs at {:.0f} % of the {} floor: {}.", f.shape, 100 * share,
-                     f.bound_by, verdict);
-}
-
 // Arithmetic intensity against the balance of the machine.
 std::optional<std::string> roofline_sentence(const ProfileFacts& f) {
   if (f.flops <= 0 || f.bytes <= 0 || f.peak_gflops <= 0 || f.peak_gbytes_s <= 0 || f.time_us <= 0)
@@ -118,6 +107,17 @@ std::optional<std::string> cold_sentence(const ProfileFacts& f) {
 }
 
 }  // namespace
+
+std::optional<std::string> floor_sentence(const ProfileFacts& f) {
+  const double share = share_of_floor(f);
+  if (share <= 0) return std::nullopt;
+  const std::string verdict = share > 0.9 ? "it is at its limit; only less work makes it faster"
+                              : share > 0.7
+                                  ? "little is left"
+                                  : fmt::format("up to {:.1f} times the speed is left", 1 / share);
+  return fmt::format("At {} it runs at {:.0f} % of the {} floor: {}.", f.shape, 100 * share,
+                     f.bound_by, verdict);
+}
 
 std::map<std::string, double> figures_of(const ProfileFacts& f) {
   std::map<std::string, double> figures = {

@@ -37,6 +37,7 @@ class ExportTest : public StoreTest {
     EvaluationFinished finished;
     finished.verdict.build_output = "SECRETBUILD";
     finished.verdict.provenance.host = "titan";
+    finished.verdict.provenance.gpu.emplace().uuid = "GPU-5ec2e7ad-0000-4000-8000-000000000001";
     finished.verdict.reasons = {"titan was busy"};
     must(log.append(finished));
     return log;
@@ -75,7 +76,8 @@ TEST_F(ExportTest, RedactedLeavesOutTextsHostsAndPeople) {
   const Log log = full_log();
   const std::string text = exported(true);
   EXPECT_THAT(exported(), HasSubstr("SECRETPROMPT"));
-  for (const char* secret : {"SECRET", "atlas", "ATLAS", "titan", "ohanna", "abcdef123"})
+  for (const char* secret :
+       {"SECRET", "atlas", "ATLAS", "titan", "ohanna", "abcdef123", "5ec2e7ad"})
     EXPECT_THAT(text, Not(HasSubstr(secret)));
   for (const char* kept :
        {"kda-cpu", "wider tiles", "1234", "evaluate", "\"n\":7", "was busy", "aaaaaaaaaaaaaaaa"})

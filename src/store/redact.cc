@@ -97,6 +97,7 @@ void PrivateNames::collect(const Payload& payload) {
     add_host(resumed->host, hosts);
   } else if (const EvaluationFinished* finished = std::get_if<EvaluationFinished>(&payload)) {
     add_host(finished->verdict.provenance.host, hosts);
+    if (const auto& gpu = finished->verdict.provenance.gpu) add_host(gpu->uuid, hosts);
   }
 }
 

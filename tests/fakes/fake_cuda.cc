@@ -162,6 +162,10 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxResetPersistingL2Cache() { return CUDA_SUCCESS; }
 
+CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+
+CUresult cuProfilerStop() { return CUDA_SUCCESS; }
+
 CUresult cuCtxSetLimit(CUlimit limit, size_t) {
   switch (limit) {
     case CU_LIMIT_STACK_SIZE:

@@ -1,6 +1,7 @@
 // Compares src/bench/cuda/abi.h and driver.h with a CUDA toolkit's own headers. All of it happens
 // when this is compiled; CMake leaves it out where there is no toolkit.
 #include <cuda.h>
+#include <cudaProfilerTypedefs.h>
 #include <cudaTypedefs.h>
 
 #include <cstddef>
@@ -285,7 +286,8 @@ constexpr bool same_call<R (*)(A...), S (*)(B...)> = [] {
   CALL(cuGraphAddMemsetNode, 10000) CALL(cuGraphAddMemcpyNode, 10000)                           \
   CALL(cuGraphAddEmptyNode, 10000) CALL(cuGraphAddDependencies, 12030)                          \
   CALL(cuGraphInstantiateWithFlags, 11040) CALL(cuGraphExecDestroy, 10000)                      \
-  CALL(cuGraphLaunch, 10000) CALL(cuGraphUpload, 11010)
+  CALL(cuGraphLaunch, 10000) CALL(cuGraphUpload, 11010)                                              \
+  CALL(cuProfilerStart, 4000) CALL(cuProfilerStop, 4000)
 // clang-format on
 
 #define SAME_CALL(name, version) \

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
@@ -16,19 +17,57 @@ namespace {
 
 constexpr int max_message_bytes = 1 << 20;
 constexpr size_t max_descriptors = 16;
+constexpr int socket_type = SOCK_SEQPACKET | SOCK_CLOEXEC;
+
+Channel channel_of(int socket) {
+  const int bytes = 2 * max_message_bytes;
+  // A smaller buffer than asked for (net.core.wmem_max) makes send() say so, with the message.
+  (void)::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  return Channel(Fd(socket));
+}
+
+Result<sockaddr_un> address_of(const std::filesystem::path& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string text = path.string();
+  if (text.size() >= sizeof address.sun_path)
+    return fail(Fault::invalid, "the name of a socket is too long (" + text +
+                                    "): set TMPDIR to a folder with a shorter name");
+  std::memcpy(address.sun_path, text.c_str(), text.size());
+  return address;
+}
 
 }  // namespace
 
 Result<Channel::Pair> Channel::pair() {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return fail_errno("socketpair", errno);
-  for (const int end : ends) {
-    const int bytes = 2 * max_message_bytes;
-    // A smaller buffer than asked for (net.core.wmem_max) makes send() say so, with the message.
-    (void)::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  }
-  return Pair{Channel(Fd(ends[0])), Channel(Fd(ends[1]))};
+  if (::socketpair(AF_UNIX, socket_type, 0, ends) != 0) return fail_errno("socketpair", errno);
+  return Pair{channel_of(ends[0]), channel_of(ends[1])};
+}
+
+Result<Channel> Channel::connect(const std::filesystem::path& path) {
+  const sockaddr_un address = TRY(address_of(path));
+  Fd fd(::socket(AF_UNIX, socket_type, 0));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return fail_errno("connect to " + path.string(), errno);
+  return channel_of(fd.release());
+}
+
+Result<Door> Door::open(const std::filesystem::path& path) {
+  const sockaddr_un address = TRY(address_of(path));
+  Fd fd(::socket(AF_UNIX, socket_type, 0));
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd.get(), 1) != 0)
+    return fail_errno("make the socket " + path.string(), errno);
+  return Door(std::move(fd));
+}
+
+Result<std::optional<Channel>> Door::wait(double limit_s) const {
+  pollfd ready = {fd_.get(), POLLIN, 0};
+  if (::poll(&ready, 1, static_cast<int>(1000 * limit_s)) <= 0) return std::optional<Channel>();
+  const int socket = ::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket < 0) return fail_errno("accept", errno);
+  return std::optional(channel_of(socket));
 }
 
 Status Channel::send(const Json& body, const std::vector<int>& descriptors) const {

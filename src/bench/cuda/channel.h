@@ -1,7 +1,9 @@
 // Messages between the judge and its GPU processes: one JSON object a packet, with file descriptors.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/file.h"
@@ -22,6 +24,8 @@ class Channel {
   // A SOCK_SEQPACKET pair: keeps packets apart and says when the other end is gone.
   struct Pair;
   static Result<Pair> pair();
+  // To a Door of another process.
+  static Result<Channel> connect(const std::filesystem::path& path);
   explicit Channel(Fd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
@@ -36,6 +40,18 @@ class Channel {
 
 struct Channel::Pair {
   Channel ours, theirs;
+};
+
+// A socket with a name, for a child that another program starts: that one may pass no descriptors on.
+class Door {
+ public:
+  static Result<Door> open(const std::filesystem::path& path);
+  // Null when nobody came.
+  Result<std::optional<Channel>> wait(double limit_s) const;
+
+ private:
+  explicit Door(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
 };
 
 }  // namespace marathon

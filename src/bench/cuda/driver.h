@@ -118,7 +118,9 @@ namespace marathon::cuda {
     (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                               \
   F(cuGraphExecDestroy, (CUgraphExec exec))                                                      \
   F(cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                          \
-  F(cuGraphUpload, (CUgraphExec exec, CUstream stream))
+  F(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                          \
+  F(cuProfilerStart, ())                                                                         \
+  F(cuProfilerStop, ())
 
 struct Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): arguments of a declaration

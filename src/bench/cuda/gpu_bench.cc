@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "bench/core_lock.h"
 #include "bench/cuda/gpu_plan.h"
+#include "bench/cuda/gpu_watch.h"
 
 namespace marathon {
 
@@ -40,6 +41,7 @@ class GpuBench : public Bench {
 
   Status open() {
     session_ = TRY(GpuSession::make(request_, task_));
+    watch_.emplace(session_->gpu().uuid);
     lock_ = TRY(lock_core(gpu_lock_base + static_cast<int>(request_.gpu), gpu_wait_s));
     return {};
   }
@@ -68,11 +70,10 @@ class GpuBench : public Bench {
   Random& random() override { return session_->random(); }
   void describe(Provenance& provenance) const override {
     provenance.sandbox = planned_.arms.empty() ? "" : planned_.arms[0].sandbox;
-    provenance.cpu = session_->gpu().name + " " + session_->gpu().uuid;
+    if (watch_) provenance.gpu = watch_->evidence(session_->gpu().name);
   }
 
  private:
-  static constexpr int gpu_lock_base = 100'000;  // beside the cores' numbers
   static size_t at(Arm arm) { return static_cast<size_t>(arm); }
 
   const GpuPlans& plans_of(Arm arm) const { return planned_.arms[at(arm)]; }
@@ -124,6 +125,7 @@ class GpuBench : public Bench {
   TempFolder folder_;
   Fd lock_;
   std::unique_ptr<GpuSession> session_;
+  std::optional<GpuWatch> watch_;
   Planned planned_;
   std::map<size_t, Bank> banks_;
   std::map<size_t, double> call_ns_;  // by shape, from the check
@@ -409,6 +411,7 @@ Result<bool> GpuBench::run_restart(std::vector<Runner>& runners, Measurement& m,
     const int64_t rounds =
         half ? std::max<int64_t>(2, (shape.plan.rounds + 1) / 2) : shape.plan.rounds;
     if (!TRY(run_shape(runners, m, place, rounds))) return false;
+    watch_->look();
     if (last) {
       const double event_ns = median(m.samples[at(Arm::candidate)].back()[place]);
       if (!TRY(run_slope(runners.front(), shape, event_ns, m))) return false;

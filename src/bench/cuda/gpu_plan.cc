@@ -319,7 +319,9 @@ Result<std::shared_ptr<GpuProcess>> begin_start(GpuSession& session, const GpuPl
                                                 const fs::path& folder) {
   if (plans.trusted) return plans.trusted;
   GpuProcessOptions options;
-  options.argv = {session.request().worker.string(), "replay"};
+  options.argv = session.request().tool;
+  options.under_tool = !options.argv.empty();
+  options.argv.insert(options.argv.end(), {session.request().worker.string(), "replay"});
   options.temp_folder = folder;
   options.jailed = false;
   std::shared_ptr<GpuProcess> process =
@@ -367,6 +369,7 @@ std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plan
 }
 
 bool is_looked_at(const GpuSession& session, const GpuShape& shape) {
+  if (!session.request().shape.empty()) return shape.plan.shape->name == session.request().shape;
   if (!session.request().quick) return true;
   if (shape.plan.shape->set == ShapeSet::stress) return true;
   const auto& all = session.task().shapes;

@@ -7,13 +7,15 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/json.h"
 
 namespace marathon {
 
 namespace {
 
-constexpr double death_limit_s = 10;
+constexpr double death_limit_s = 10, knock_s = 0.05, look_s = 0.001;
+constexpr int64_t kept_bytes = 8192, kept_of_tool_bytes = 1 << 20;
 
 // Nothing of ours but what finds the GPU and says how modules are loaded.
 std::vector<std::string> environment_of(const GpuProcessOptions& options) {
@@ -34,15 +36,42 @@ std::vector<std::string> environment_of(const GpuProcessOptions& options) {
   return environment;
 }
 
+// The child's, or the sentence of the tool that ended without it.
+Result<Channel> wait_at(const Door& door, Process& process, double limit_s) {
+  const int64_t until_us = monotonic_us() + static_cast<int64_t>(limit_s * 1e6);
+  while (monotonic_us() < until_us) {
+    if (std::optional<Channel> came = TRY(door.wait(knock_s))) return std::move(*came);
+    if (!TRY(process.wait(look_s))) continue;
+    const ProcessResult& result = process.result();
+    return fail(Fault::system, "it ended before the replayer began: " + result.out + result.err);
+  }
+  return fail(Fault::timeout, fmt::format("it did not start the replayer in {:.0f} s", limit_s));
+}
+
 }  // namespace
 
+Result<GpuProcess> GpuProcess::start_under_tool(const GpuProcessOptions& options,
+                                                ProcessSpec spec) {
+  const std::filesystem::path name = options.temp_folder / "channel";
+  const Door door = TRY(Door::open(name));
+  spec.argv.insert(spec.argv.end(), {"--socket", name.string()});
+  spec.keep_bytes = kept_of_tool_bytes;
+  Process process = TRY(Process::start(spec));
+  Result<Channel> channel = wait_at(door, process, options.start_limit_s);
+  std::error_code ignored;
+  std::filesystem::remove(name, ignored);
+  if (!channel) return tl::unexpected(channel.error());
+  return GpuProcess(std::move(process), std::move(*channel));
+}
+
 Result<GpuProcess> GpuProcess::start(const GpuProcessOptions& options) {
-  Channel::Pair pair = TRY(Channel::pair());
   ProcessSpec spec;
   spec.argv = options.argv;
   spec.folder = options.temp_folder;
   spec.environment = environment_of(options);
-  spec.keep_bytes = 8192;
+  spec.keep_bytes = kept_bytes;
+  if (options.under_tool) return start_under_tool(options, std::move(spec));
+  Channel::Pair pair = TRY(Channel::pair());
   spec.pass_fds = {{pair.theirs.fd(), gpu_channel_fd}};
   GpuProcess made(TRY(Process::start(spec)), std::move(pair.ours));
   // Its end is the child's alone, so that its death is seen at once.
@@ -107,6 +136,16 @@ GpuProcess::Answer GpuProcess::hear(double limit_s) {
     return {nullptr, WorkerFailure{kind, what}};
   }
   return {std::move(answer->body), std::nullopt};
+}
+
+ProcessResult GpuProcess::finish(double limit_s) {
+  tell({{"do", "quit"}});
+  const Result<bool> ended = process_.wait(limit_s);
+  const bool in_time = ended && *ended;
+  if (!in_time) process_.kill_and_sweep();
+  ProcessResult result = process_.result();
+  result.timed_out = !in_time;
+  return result;
 }
 
 bool GpuProcess::end() {

@@ -17,6 +17,9 @@ struct GpuProcessOptions {
   std::filesystem::path temp_folder;
   bool jailed = true;  // it says so first; false: our own code
   double start_limit_s = 60;
+  // It is started by another program (ncu, compute-sanitizer), to which argv belongs: it comes to us
+  // by the name of a socket, added to argv, and not by a descriptor.
+  bool under_tool = false;
 };
 
 class GpuProcess {
@@ -38,11 +41,14 @@ class GpuProcess {
   Answer hear(double limit_s);
   // SIGKILL; waits until the kernel has taken it down. False: it does not die (a GPU that hangs).
   bool end();
+  // Tells it to end by itself, and waits; what a tool around it said and how it ended.
+  ProcessResult finish(double limit_s);
   const std::string& level() const { return level_; }
 
  private:
   GpuProcess(Process process, Channel channel)
       : process_(std::move(process)), channel_(std::move(channel)) {}
+  static Result<GpuProcess> start_under_tool(const GpuProcessOptions& options, ProcessSpec spec);
   WorkerFailure failure_of(const Error& error, double limit_s);
 
   Process process_;

@@ -16,6 +16,7 @@ namespace {
 using Device = void*;
 constexpr int nvml_success = 0, nvml_insufficient_size = 7;
 constexpr int clock_sm = 1, clock_memory = 2, sensor_gpu = 0;
+constexpr int ecc_uncorrected = 1, ecc_since_load = 0;
 
 struct ProcessInfo {  // as of nvmlDeviceGetComputeRunningProcesses_v3
   unsigned pid;
@@ -56,6 +57,7 @@ struct Nvml::Functions {
   int (*temperature)(Device, int, unsigned*) = nullptr;
   int (*power)(Device, unsigned*) = nullptr;
   int (*throttle)(Device, unsigned long long*) = nullptr;
+  int (*ecc)(Device, int, int, unsigned long long*) = nullptr;
   int (*processes)(Device, unsigned*, void*) = nullptr;  // an array of ProcessInfo
 
   std::string words(int code) const {
@@ -97,6 +99,7 @@ Nvml Nvml::open() {
   find(functions.power, "nvmlDeviceGetPowerUsage");
   find(functions.throttle, "nvmlDeviceGetCurrentClocksEventReasons");
   if (!functions.throttle) find(functions.throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  find(functions.ecc, "nvmlDeviceGetTotalEccErrors");
   find(functions.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   if (!functions.init || !functions.shutdown || !functions.by_uuid) {
     nvml.missing_ = fmt::format("{} is no NVML that is known here", library_name());
@@ -154,6 +157,9 @@ GpuReading Nvml::read(const std::string& uuid) const {
     reading.throttle_mask = mask;
     reading.throttle = throttle_words(mask);
   }
+  unsigned long long errors = 0;
+  if (call("ECC errors", f.ecc, device, ecc_uncorrected, ecc_since_load, &errors))
+    reading.ecc_errors = static_cast<int64_t>(errors);
   unsigned count = 0;
   if (f.processes && f.processes(device, &count, nullptr) == nvml_insufficient_size)
     count += spare_processes;

@@ -18,7 +18,8 @@ struct GpuReading {
   // NVML's mask of what holds the clocks down at this moment, and the same in words.
   std::optional<uint64_t> throttle_mask;
   std::vector<std::string> throttle;
-  std::string driver_version;  // 580.159.03
+  std::optional<int64_t> ecc_errors;  // uncorrected, since the driver was loaded
+  std::string driver_version;         // 580.159.03
   // As the driver numbers processes: in a container these may be pids of the host, or none.
   std::optional<std::vector<int64_t>> compute_pids;
 };

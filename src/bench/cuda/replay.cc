@@ -317,6 +317,15 @@ Result<ReplayTimes> Replayer::run(int64_t shape, const std::vector<int64_t>& set
   return times;
 }
 
+Status Replayer::once(int64_t shape, int64_t set) {
+  const Driver& driver = *gpu_->driver;
+  const Ready* found = TRY(ready(shape, set));
+  TRY(driver.ok(driver.cuProfilerStart(), "tell a profiler to begin"));
+  TRY(driver.ok(driver.cuGraphLaunch(found->graphs[static_cast<size_t>(set)], stream_), "replay"));
+  TRY(driver.ok(driver.cuStreamSynchronize(stream_), "wait for the replay"));
+  return driver.ok(driver.cuProfilerStop(), "tell a profiler to end");
+}
+
 Result<double> Replayer::batch(int64_t shape, int64_t count, bool with_kernel) {
   const Driver& driver = *gpu_->driver;
   const Ready* found = TRY(ready(shape, 0));

@@ -49,6 +49,8 @@ class Replayer {
   // is in the window. `discard` replays come before and do not count.
   Result<ReplayTimes> run(int64_t shape, const std::vector<int64_t>& sets, GpuCache cache,
                           int64_t discard, uint64_t seed);
+  // One replay of one set with nothing around it, between the marks that a profiler looks for.
+  Status once(int64_t shape, int64_t set);
   // `count` times flush and, with_kernel, replay of the sets in turn, back to back without waiting:
   // for the slope, which knows nothing of events. Wall time in ns.
   Result<double> batch(int64_t shape, int64_t count, bool with_kernel);

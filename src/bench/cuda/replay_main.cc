@@ -83,7 +83,19 @@ class ReplayServer {
 
 }  // namespace
 
-int worker_replay_main(int, char**) {
+// Under a tool: it follows what the process does until its orderly end, and has a thread of its own
+// for our parent, which may be gone before us. The judge's death closes the socket.
+static int replay_under_tool(const char* socket) {
+  Result<Channel> channel = Channel::connect(socket);
+  const Status served =
+      channel ? ReplayServer(std::move(*channel)).serve() : tl::unexpected(channel.error());
+  if (served) return 0;
+  std::fprintf(stderr, "marathon-worker: %s\n", served.error().what.c_str());
+  return 3;
+}
+
+int worker_replay_main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[0]) == "--socket") return replay_under_tool(argv[1]);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Status served = ReplayServer(Channel(Fd(gpu_channel_fd))).serve();
   if (served) ::_exit(0);

@@ -41,6 +41,10 @@ Result<Json> answer_of_replayer(Replayer& replayer, const std::string& what, con
     return Json{{"wall_ns", TRY(replayer.batch(shape, json_int(body, "count"),
                                                json_bool(body, "kernel")))}};
   }
+  if (what == "once") {
+    TRY(replayer.once(shape, json_int(body, "set")));
+    return Json{{"done", true}};
+  }
   if (what == "forget") {
     replayer.forget(shape);
     return Json{{"forgotten", true}};

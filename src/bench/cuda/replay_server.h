@@ -7,7 +7,7 @@
 
 namespace marathon {
 
-// "run", "batch" and "forget".
+// "run", "batch", "once" and "forget".
 Result<Json> answer_of_replayer(Replayer& replayer, const std::string& what, const Json& body);
 
 // The field "poisoned": by buffer set, what is overwritten before each replay.

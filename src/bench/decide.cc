@@ -31,10 +31,23 @@ std::string gain_in_words(const Interval& gain, double noise, const std::string&
                      decided_early ? ", certain after a part of the plan" : "");
 }
 
+bool keeps_its_speed(double hidden, double listed) { return hidden >= kept_share * listed; }
+
+std::string kept_in_words(double hidden, double listed) {
+  const std::string figures = fmt::format(
+      "on the hidden shapes that are timed too it has {:.3f} times the speed of the baseline, "
+      "{:.0f} % "
+      "of the {:.3f} times on the listed ones",
+      hidden, 100 * hidden / listed, listed);
+  if (keeps_its_speed(hidden, listed)) return figures;
+  return fmt::format(
+      "{}: it must keep {:.0f} %; make it fast at all shapes, not at those that are listed",
+      figures, 100 * kept_share);
+}
+
 Judgement judge_failures(const Measurement& m) {
   if (m.failure) {
-    return {m.failure->kind,
-            fmt::format("shape {}, in a timed window: {}", m.failed_shape, m.failure->why)};
+    return {m.failure->kind, fmt::format("{}, in a timed window: {}", m.failed_at, m.failure->why)};
   }
   if (!m.ambiguous.empty()) return {VerdictKind::ambiguous, m.ambiguous};
   const ArmCount& candidate = m.counts[static_cast<size_t>(Arm::candidate)];

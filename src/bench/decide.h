@@ -13,6 +13,12 @@ VerdictKind kind_of_gain(const Interval& gain, double noise);
 std::string gain_in_words(const Interval& gain, double noise, const std::string& than,
                           bool decided_early);
 
+// What of its speed-up on the listed shapes a candidate must keep on the hidden ones that are
+// timed: geometric means over the baseline. The sentence names no shape.
+inline constexpr double kept_share = 0.85;
+bool keeps_its_speed(double hidden, double listed);
+std::string kept_in_words(double hidden, double listed);
+
 // Why a measurement cannot be taken at its word: a failure in a timed window, clocks that disagree,
 // work where nobody measures. No kind: nothing of that.
 struct Judgement {

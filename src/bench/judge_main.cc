@@ -63,7 +63,7 @@ Result<Json> answer(const BenchRequest& request) {
       return marathon::to_json(TRY(measure_peaks()));
     }
     case BenchMode::device:
-      return device_json(TRY(open_gpu(static_cast<int>(request.gpu))));
+      return device_json(TRY(open_judging_gpu(static_cast<int>(request.gpu))));
     case BenchMode::evaluate:
       return to_json(TRY(evaluate_candidate(request, TRY(read_task(request.task_folder)))));
     case BenchMode::noise: {

@@ -52,6 +52,28 @@ TEST(Decide, TheWholeIntervalMustClearTheNoise) {
   EXPECT_EQ(kind_of_gain({NAN, NAN, NAN}, 0.01), VerdictKind::same);
 }
 
+TEST(Decide, HiddenShapesKeepTheirSpeed) {
+  EXPECT_TRUE(keeps_its_speed(1.7, 2));
+  EXPECT_FALSE(keeps_its_speed(1.69, 2));
+  EXPECT_FALSE(keeps_its_speed(NAN, 2));
+  EXPECT_EQ(kept_in_words(1, 2),
+            "on the hidden shapes that are timed too it has 1.000 times the speed of the baseline, "
+            "50 % of the 2.000 times on the listed ones: it must keep 85 %; make it fast at all "
+            "shapes, not at those that are listed");
+  EXPECT_EQ(kept_in_words(2, 2).find("must"), std::string::npos);
+}
+
+TEST(Decide, AFailureAtAHiddenShapeDoesNotNameIt) {
+  Shape shape;
+  shape.name = "odd";
+  EXPECT_EQ(name_in_words(shape), "shape odd");
+  shape.set = ShapeSet::hidden;
+  Measurement m;
+  m.failed_at = name_in_words(shape);
+  m.failure = ShapeFailure{VerdictKind::wrong, "why"};
+  EXPECT_EQ(judge_failures(m).reason, "a hidden shape, in a timed window: why");
+}
+
 TEST(Decide, ClocksAndSlope) {
   Measurement quiet;
   quiet.counts[0] = {20, 0, 10};

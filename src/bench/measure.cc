@@ -149,7 +149,7 @@ class Measurer {
   bool note(Arm arm, const ShapePlan& plan, const ShapeFailure& failure) {
     if (arm == Arm::candidate) {
       result_.failure = failure;
-      result_.failed_shape = plan.shape->name;
+      result_.failed_at = name_in_words(*plan.shape);
     } else {
       result_.ambiguous = fmt::format("the {} failed at shape {}: {}; run marathon task check",
                                       arm == Arm::baseline ? "baseline" : "incumbent",
@@ -305,6 +305,10 @@ class Measurer {
 };
 
 }  // namespace
+
+std::string name_in_words(const Shape& shape) {
+  return shape.set == ShapeSet::hidden ? "a hidden shape" : "shape " + shape.name;
+}
 
 bool is_flat(double slope) { return slope > 1.6; }
 

@@ -27,7 +27,7 @@ struct ArmCount {
   int64_t windows = 0, disturbed = 0, overworked = 0;
 };
 
-// Samples in ns a call: [arm][restart][listed shape].
+// Samples in ns a call: [arm][restart][shape].
 struct Measurement {
   std::vector<const ShapePlan*> shapes;
   std::vector<std::vector<std::vector<std::vector<double>>>> samples;
@@ -38,7 +38,7 @@ struct Measurement {
   std::vector<ArmCount> counts{arm_count};
   int64_t restarts = 0;
   std::optional<ShapeFailure> failure;  // the candidate's
-  std::string failed_shape;
+  std::string failed_at;                // as in name_in_words()
   std::string ambiguous;  // why it could not be measured; empty: it could
   bool sleeps = false;    // the candidate gave up its core in its calls; wall time counts
   bool decided_early = false;
@@ -50,6 +50,9 @@ struct Measurement {
   std::vector<double> all_samples(Arm arm, size_t shape) const;
 };
 
+// "shape N", or "a hidden shape": a name and dims that nobody is told.
+std::string name_in_words(const Shape& shape);
+
 // Half of the calls took so much of the time that work must be done outside of the calls, or one
 // call works for others. Wide, because a window's constant part (cold code) is real. The other way
 // round (less than half of the time) gains nobody anything: other work made a full window longer.
@@ -59,6 +62,9 @@ struct MeasureOptions {
   int64_t restarts = 5;
   bool race = false;   // the first restart is half as long: enough to see a clear loss
   bool extras = true;  // slope and the other cache state, in the last restart
+  // Not the listed shapes but the hidden ones that are timed too: candidate and baseline only, a
+  // few windows. On a GPU; a task for a CPU has none.
+  bool hidden = false;
   // Called after each restart but the last with what is known; true: the rest cannot change the
   // verdict.
   std::function<bool(const Measurement&)> enough;

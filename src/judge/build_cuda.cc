@@ -22,7 +22,7 @@ constexpr int64_t max_said_bytes = 16LL << 20;
 std::string demangled(const std::string& name) {
   int status = 0;
   char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  const std::string result = status == 0 && text ? text : name;
+  std::string result = status == 0 && text ? text : name;
   std::free(text);
   return result;
 }

@@ -89,7 +89,7 @@ std::optional<std::string> register_sentence(const ProfileFacts& f) {
         "many values are alive at once.",
         f.spills.vector_moves, f.spills.instructions, f.frame.bytes);
   }
-  if (f.frame.bytes > 64 * 1024)
+  if (f.frame.bytes > int64_t{64} << 10)
     return fmt::format("{} keeps {} KB on the stack.", f.frame.function, f.frame.bytes >> 10);
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ Result<std::optional<std::string>> broken_cuda_rule(const BinaryRules& rules,
     CubinFacts shown = *facts;
     for (std::string& name : shown.global_variables) name = readable(name);
     if (const std::string broken = broken_cubin_rule(shown); !broken.empty())
-      return std::optional<std::string>(unit + ": " + broken);
+      return std::optional<std::string>(fmt::format("{}: {}", unit, broken));
     for (const std::string& kernel : facts->kernels) {
       const auto [other, is_new] = holders.emplace(kernel, unit);
       if (is_new) continue;

@@ -204,7 +204,7 @@ class PythonScan {
       const std::string name = token(at_++).text;
       if (name == "*" && (module == "torch" || module == "triton"))
         refuse(at, "from " + module + " import *", "name what you use of it");
-      const std::string path = module + "." + name;
+      const std::string path = fmt::format("{}.{}", module, name);
       check_member(at, {module, name});
       const std::string alias = alias_or(name);
       if (is_allowed_module(path) || path == "torch.cuda") modules_[alias] = path;

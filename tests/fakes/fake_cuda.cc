@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 namespace marathon::fake {
@@ -29,11 +30,27 @@ bool number_of(const std::string& word, const char* name, T& number) {
 bool read_word(const std::string& word, Options& options) {
   if (word == "no_device") return options.no_device = true;
   if (word == "old_driver") return options.old_driver = true;
+  if (word == "shared") return options.shared = true;
+  if (word.starts_with("only=")) return !(options.only = word.substr(5)).empty();
   if (std::sscanf(word.c_str(), "cc=%d.%d", &options.major, &options.minor) == 2) return true;
   return number_of(word, "oom_after", options.oom_after) ||
          number_of(word, "illegal_access_at", options.illegal_access_at) ||
          number_of(word, "hang_at", options.hang_at) || number_of(word, "ecc_at", options.ecc_at) ||
-         number_of(word, "slow", options.slow);
+         number_of(word, "slow", options.slow) || number_of(word, "l2", options.l2_bytes);
+}
+
+Options without_faults(const Options& all) {
+  Options options;
+  options.l2_bytes = all.l2_bytes;
+  return options;
+}
+
+bool is_on_the_command_line(const std::string& word) {
+  std::ifstream file("/proc/self/cmdline");
+  for (std::string one; std::getline(file, one, '\0');) {
+    if (one == word) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,6 +72,8 @@ World& world() {
   static World* const all = [] {
     World* made = new World;
     made->options = read_options(std::getenv("MARATHON_FAKE_CUDA"));
+    if (!made->options.only.empty() && !is_on_the_command_line(made->options.only))
+      made->options = without_faults(made->options);
     return made;
   }();
   return *all;
@@ -114,7 +133,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice dev
       *value = static_cast<int>(multiprocessors);
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      *value = static_cast<int>(l2_bytes);
+      *value = static_cast<int>(world().options.l2_bytes);
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = world().options.major;

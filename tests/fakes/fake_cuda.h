@@ -11,6 +11,9 @@
 //   hang_at=N            the Nth kernel that runs never ends
 //   ecc_at=N             memory breaks under the Nth kernel
 //   slow=F               kernels take F times as long
+//   l2=N                 bytes of L2 (60 MB otherwise)
+//   shared               somebody else has the GPU from time to time
+//   only=WORD            all of this only in processes with that word on their command line
 #pragma once
 
 #include <cstdint>
@@ -33,7 +36,7 @@ namespace marathon::fake {
 using namespace cuda;
 
 inline constexpr int64_t total_memory_bytes = 4LL << 30, granularity_bytes = 2LL << 20;
-inline constexpr int64_t l2_bytes = 60 * 1000 * 1000, multiprocessors = 132, clock_khz = 1'980'000;
+inline constexpr int64_t multiprocessors = 132, clock_khz = 1'980'000;
 // What a launch costs when the GPU has nothing to do meanwhile: this is what a blocked stream
 // hides.
 inline constexpr int64_t launch_gap_ns = 1500;
@@ -47,10 +50,11 @@ MARATHON_CUDA_FUNCTIONS(MARATHON_FAKE_DECLARE)
 #undef MARATHON_FAKE_DECLARE
 
 struct Options {
-  bool no_device = false, old_driver = false;
+  bool no_device = false, old_driver = false, shared = false;
   int major = 9, minor = 0;
-  int64_t oom_after = -1, illegal_access_at = -1, hang_at = -1, ecc_at = -1;
+  int64_t oom_after = -1, illegal_access_at = -1, hang_at = -1, ecc_at = -1, l2_bytes = 60'000'000;
   double slow = 1;
+  std::string only;
   std::string wrong;  // what of the text is not understood
 };
 Options read_options(const char* text);

@@ -10,7 +10,12 @@
 //   scale_f32_*      in, out, count, factor (fp32)
 //   nop_*            any
 //   hang_*           any; never ends
+//   ecc_*            any; memory breaks under it
+//   doze_*           as scale_f32, and a millisecond of real time that no clock of the GPU sees
+//   marathon_*       the judge's own (fake_judge.cc)
 #include "fake_kernels.h"
+
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -71,6 +76,13 @@ int scale_f32(const Launch& launch) {
 
 int nothing(const Launch&) { return CUDA_SUCCESS; }
 int hang(const Launch&) { return kernel_never_ends; }
+int ecc(const Launch&) { return cuda::CUDA_ERROR_ECC_UNCORRECTABLE; }
+
+int doze(const Launch& launch) {
+  const timespec pause = {0, 1'000'000};
+  ::nanosleep(&pause, nullptr);
+  return scale_f32(launch);
+}
 
 struct Named {
   std::string_view prefix;
@@ -79,9 +91,24 @@ struct Named {
 
 // Add kernels here: a whole name, or a prefix that ends with _.
 constexpr Named effects[] = {
-    {"fill32_", fill32},   {"out_of_bounds_", out_of_bounds}, {"copy_", copy},
-    {"add_f32_", add_f32}, {"scale_f32_", scale_f32},         {"nop_", nothing},
+    {"fill32_", fill32},
+    {"out_of_bounds_", out_of_bounds},
+    {"copy_", copy},
+    {"add_f32_", add_f32},
+    {"scale_f32_", scale_f32},
+    {"nop_", nothing},
     {"hang_", hang},
+    {"ecc_", ecc},
+    {"doze_", doze},
+    {"marathon_fill", judge_fill},
+    {"marathon_poison", judge_poison},
+    {"marathon_find_damage", judge_find_damage},
+    {"marathon_digest", judge_digest},
+    {"marathon_read", judge_read},
+    {"marathon_rows", judge_rows},
+    {"marathon_probe", judge_probe},
+    {"marathon_copy", judge_copy},
+    {"marathon_matmul", judge_matmul},
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct Launch {
   const unsigned (&block)[3];
   unsigned shared_bytes;
   const std::vector<std::string>& parameters;  // bytes, in the order of the signature
+  int64_t& clock_ns;                           // has the kernel's fixed cost already
 
   // A parameter of another size reads as far as it goes: a count may have 4 bytes or 8.
   template <class T>
@@ -39,6 +40,17 @@ struct Launch {
 // CUDA_SUCCESS, an error that loses the context, or kernel_never_ends.
 using Effect = int (*)(const Launch& launch);
 inline constexpr int kernel_never_ends = -1;
+
+// ---- fake_judge.cc: the judge's own kernels
+int judge_fill(const Launch& launch);
+int judge_poison(const Launch& launch);
+int judge_find_damage(const Launch& launch);
+int judge_digest(const Launch& launch);
+int judge_read(const Launch& launch);
+int judge_rows(const Launch& launch);
+int judge_probe(const Launch& launch);
+int judge_copy(const Launch& launch);
+int judge_matmul(const Launch& launch);
 
 // By the longest entry that the name begins with; null: no kernel of the fake.
 Effect effect_of(const std::string& kernel_name);

@@ -5,7 +5,10 @@
 //
 // and what a kernel does is told by its name (fake_kernels.cc). max_shared is the most dynamic
 // shared memory that it may be given. Lines may stand in any order after the first; # begins a
-// comment.
+// comment. The text may stand in an ELF file, right behind its header, so that what reads cubins
+// reads it too.
+#include <elf.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -125,13 +128,15 @@ CUresult run_kernel(const KernelCall& call) {
   if (number == w.options.illegal_access_at) return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (number == w.options.ecc_at) return CUDA_ERROR_ECC_UNCORRECTABLE;
   w.clock_ns += static_cast<int64_t>(static_cast<double>(call.function->cost_ns) * w.options.slow);
-  return call.function->effect({call.grid, call.block, call.shared, call.parameters});
+  return call.function->effect({call.grid, call.block, call.shared, call.parameters, w.clock_ns});
 }
 
 // ---- modules
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  const std::string text = static_cast<const char*>(image);
+  const char* begin = static_cast<const char*>(image);
+  if (std::memcmp(begin, ELFMAG, SELFMAG) == 0) begin += sizeof(Elf64_Ehdr);
+  const std::string text = begin;
   if (!text.starts_with(first_line)) return CUDA_ERROR_INVALID_IMAGE;
   World& w = world();
   const CUmodule made = w.modules.make();

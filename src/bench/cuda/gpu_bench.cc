@@ -21,6 +21,8 @@ namespace {
 constexpr double gpu_wait_s = 3600;
 constexpr int64_t draws = 2;           // independent inputs a shape in the check
 constexpr int64_t discarded_replays = 20;
+// Of hidden shapes that are timed: enough to tell 85 % from 100 %.
+constexpr int64_t hidden_rounds = 2, hidden_sets = 2, hidden_discarded = 5;
 constexpr double foreign_gap_ns = 150'000;  // a time slice of somebody else is longer
 constexpr int64_t probes = 3;
 constexpr double beyond_the_chip = 1.05;
@@ -96,6 +98,22 @@ class GpuBench : public Bench {
 
   double limit_s() const { return task_.measure.timeout_s + 5; }
 
+  // How a shape is measured in one restart.
+  struct Pace {
+    int64_t rounds, sets, discard;
+  };
+  static Pace pace_of(const GpuShape& shape, bool half) {
+    const int64_t rounds = shape.plan.rounds;
+    if (shape.plan.shape->set == ShapeSet::hidden)
+      return {hidden_rounds, std::min<int64_t>(hidden_sets, shape.plan.sets), hidden_discarded};
+    return {half ? std::max<int64_t>(2, (rounds + 1) / 2) : rounds, shape.plan.sets,
+            discarded_replays};
+  }
+  bool is_measured(const GpuShape& shape, bool hidden) const {
+    if (hidden) return shape.plan.shape->timed;
+    return shape.plan.shape->set == ShapeSet::listed && is_looked_at(*session_, shape);
+  }
+
   // Replays the sets once each and looks at every output. `times` in ns, by set.
   Result<std::optional<ShapeFailure>> run_window(Runner& runner, GpuShape& shape,
                                                  const std::vector<GpuSolved>& problems,
@@ -111,12 +129,12 @@ class GpuBench : public Bench {
 
   Result<Measurement> measure_arms(const std::vector<Arm>& sources, const MeasureOptions& options);
   Result<std::vector<std::vector<Runner>>> start_all(const std::vector<Arm>& sources,
-                                                     int64_t restarts, Measurement& m);
+                                                     const MeasureOptions& options, Measurement& m);
   Result<bool> run_restart(std::vector<Runner>& runners, Measurement& m, bool half, bool last);
   Result<bool> run_shape(std::vector<Runner>& runners, Measurement& m, size_t place,
-                         int64_t rounds);
+                         const Pace& pace);
   Result<bool> run_slope(Runner& runner, GpuShape& shape, double event_ns, Measurement& m);
-  Result<const Bank*> bank_of(GpuShape& shape, int64_t rounds);
+  Result<const Bank*> bank_of(GpuShape& shape, int64_t rounds, int64_t sets);
   Result<bool> is_alone();
   bool note(Measurement& m, Arm arm, const GpuShape& shape, const ShapeFailure& failure);
 
@@ -310,11 +328,11 @@ Result<CheckResult> GpuBench::check() {
 bool GpuBench::note(Measurement& m, Arm arm, const GpuShape& shape, const ShapeFailure& failure) {
   if (arm == Arm::candidate) {
     m.failure = failure;
-    m.failed_shape = shape.plan.shape->name;
+    m.failed_at = name_in_words(*shape.plan.shape);
   } else {
-    m.ambiguous = fmt::format("the {} failed at shape {}: {}; run marathon task check",
+    m.ambiguous = fmt::format("the {} failed at {}: {}; run marathon task check",
                               arm == Arm::baseline ? "baseline" : "incumbent",
-                              shape.plan.shape->name, failure.why);
+                              name_in_words(*shape.plan.shape), failure.why);
   }
   return false;
 }
@@ -326,11 +344,11 @@ Result<bool> GpuBench::is_alone() {
   return false;
 }
 
-Result<const Bank*> GpuBench::bank_of(GpuShape& shape, int64_t rounds) {
+Result<const Bank*> GpuBench::bank_of(GpuShape& shape, int64_t rounds, int64_t sets) {
   Bank& bank = banks_[shape.index];
   while (static_cast<int64_t>(bank.rounds.size()) < rounds) {
     bank.rounds.emplace_back();
-    for (int64_t set = 0; set < shape.plan.sets; ++set) {
+    for (int64_t set = 0; set < sets; ++set) {
       bank.rounds.back().push_back(
           TRY(session_->solve(shape, set, session_->random().next(), false)));
     }
@@ -341,10 +359,11 @@ Result<const Bank*> GpuBench::bank_of(GpuShape& shape, int64_t rounds) {
 // The processes of all restarts at once: opening a GPU takes most of a second, and who waits for its
 // turn has nothing on the GPU.
 Result<std::vector<std::vector<GpuBench::Runner>>> GpuBench::start_all(
-    const std::vector<Arm>& sources, int64_t restarts, Measurement& m) {
-  std::vector<std::vector<Runner>> all(static_cast<size_t>(restarts));
+    const std::vector<Arm>& sources, const MeasureOptions& options, Measurement& m) {
+  std::vector<std::vector<Runner>> all(static_cast<size_t>(options.restarts));
   for (std::vector<Runner>& runners : all) {
     for (const Arm arm : {Arm::candidate, Arm::incumbent, Arm::baseline}) {
+      if (options.hidden && arm == Arm::incumbent) continue;
       const Arm source = sources[at(arm)];
       if (!plans_of(source).implementation.empty()) runners.push_back(TRY(begin(arm, source)));
     }
@@ -367,11 +386,10 @@ Result<Measurement> GpuBench::measure_arms(const std::vector<Arm>& sources,
   banks_.clear();
   session_->forget_solved();
   for (const GpuShape& shape : session_->shapes()) {
-    if (shape.plan.shape->set == ShapeSet::listed && is_looked_at(*session_, shape))
-      m.shapes.push_back(&shape.plan);
+    if (is_measured(shape, options.hidden)) m.shapes.push_back(&shape.plan);
   }
   m.other_cache_ns.resize(m.shapes.size());
-  std::vector<std::vector<Runner>> restarts = TRY(start_all(sources, options.restarts, m));
+  std::vector<std::vector<Runner>> restarts = TRY(start_all(sources, options, m));
   if (m.failure || !m.ambiguous.empty()) return m;
   for (int64_t restart = 0; restart < options.restarts; ++restart) {
     const bool last = restart + 1 == options.restarts;
@@ -408,15 +426,13 @@ Result<bool> GpuBench::run_restart(std::vector<Runner>& runners, Measurement& m,
               add_shape(*session_, plans_of(runner.source), shape, *runner.process))
         return note(m, runner.arm, shape, {failed->kind, failed->why});
     }
-    const int64_t rounds =
-        half ? std::max<int64_t>(2, (shape.plan.rounds + 1) / 2) : shape.plan.rounds;
-    if (!TRY(run_shape(runners, m, place, rounds))) return false;
+    if (!TRY(run_shape(runners, m, place, pace_of(shape, half)))) return false;
     watch_->look();
     if (last) {
       const double event_ns = median(m.samples[at(Arm::candidate)].back()[place]);
       if (!TRY(run_slope(runners.front(), shape, event_ns, m))) return false;
       std::vector<double> times;
-      const Bank* bank = TRY(bank_of(shape, 1));
+      const Bank* bank = TRY(bank_of(shape, 1, shape.plan.sets));
       const bool warm = task_.measure.cache == CacheState::warm;
       const std::optional<ShapeFailure> failure =
           TRY(run_window(runners.front(), shape, bank->rounds[0], warm ? "cold" : "warm", 4, times,
@@ -426,22 +442,26 @@ Result<bool> GpuBench::run_restart(std::vector<Runner>& runners, Measurement& m,
     }
     for (Runner& runner : runners)
       (void)runner.process->ask({{"do", "forget"}, {"shape", shape.index}}, limit_s());
+    if (shape.plan.shape->set != ShapeSet::hidden) continue;
+    // Looked at once, and there are many: their answers need not stay in memory together.
+    banks_.erase(shape.index);
+    session_->forget_solved();
   }
   return true;
 }
 
 // Every order of the arms comes before one comes again.
 Result<bool> GpuBench::run_shape(std::vector<Runner>& runners, Measurement& m, size_t place,
-                                 int64_t rounds) {
+                                 const Pace& pace) {
   GpuShape& shape = *std::find_if(
       session_->shapes().begin(), session_->shapes().end(),
       [&](const GpuShape& other) { return &other.plan == m.shapes[place]; });
   std::vector<size_t> order(runners.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::vector<std::vector<size_t>> orders;
-  const Bank* bank = TRY(bank_of(shape, rounds));
+  const Bank* bank = TRY(bank_of(shape, pace.rounds, pace.sets));
   const char* cache = task_.measure.cache == CacheState::warm ? "warm" : "cold";
-  for (int64_t round = 0; round < rounds; ++round) {
+  for (int64_t round = 0; round < pace.rounds; ++round) {
     if (orders.empty()) {
       do {
         orders.push_back(order);
@@ -455,7 +475,7 @@ Result<bool> GpuBench::run_shape(std::vector<Runner>& runners, Measurement& m, s
       // The baseline is what it is: its outputs are compared once, in the check.
       const std::optional<ShapeFailure> failure =
           TRY(run_window(runner, shape, bank->rounds[static_cast<size_t>(round)], cache,
-                         discarded_replays, times, runner.arm != Arm::baseline));
+                         pace.discard, times, runner.arm != Arm::baseline));
       if (failure) return note(m, runner.arm, shape, *failure);
       std::vector<double>& samples = m.samples[at(runner.arm)].back()[place];
       samples.insert(samples.end(), times.begin(), times.end());

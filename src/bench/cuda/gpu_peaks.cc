@@ -100,7 +100,7 @@ class Prober {
 }  // namespace
 
 Result<Peaks> measure_gpu_peaks(const BenchRequest& request) {
-  const Gpu gpu = TRY(open_gpu(static_cast<int>(request.gpu)));
+  const Gpu gpu = TRY(open_judging_gpu(static_cast<int>(request.gpu)));
   const JudgeKernels kernels =
       TRY(JudgeKernels::load(gpu, TRY(read_file(request.judge_cubin, max_image_bytes))));
   Prober prober(gpu, kernels);

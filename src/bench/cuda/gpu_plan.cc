@@ -102,8 +102,7 @@ class Planner {
   Result<Planned> run() {
     planned_.arms.resize(implementations_.size());
     if (!TRY(start_workers()) || !TRY(ask_workspaces())) return std::move(planned_);
-    TRY(session_.lay_out());
-    if (!TRY(map_arenas())) return std::move(planned_);
+    if (!TRY(lay_out()) || !TRY(map_arenas())) return std::move(planned_);
     for (GpuShape& shape : session_.shapes()) {
       if (is_looked_at(session_, shape) && !TRY(plan_shape(shape))) return std::move(planned_);
     }
@@ -219,9 +218,28 @@ class Planner {
         }
         int64_t& most = shape.plan.sizes.workspace_bytes;
         most = std::max(most, bytes);
+        if (bytes > most_workspace_) {
+          most_workspace_ = bytes;
+          most_of_ = worker.arm;
+        }
       }
     }
     return true;
+  }
+
+  // What does not fit with workspaces is the doing of who wants the largest one.
+  Result<bool> lay_out() {
+    const Status laid = session_.lay_out();
+    if (laid) return true;
+    if (laid.error().fault != Fault::no_space || most_workspace_ == 0)
+      return tl::unexpected(laid.error());
+    return note(most_of_,
+                {VerdictKind::rule_broken,
+                 fmt::format("{} times a workspace of {:.2f} GB, one for each buffer set, "
+                             "does not fit beside the tensors: {}",
+                             session_.shapes().front().plan.sets,
+                             1e-9 * static_cast<double>(most_workspace_), laid.error().what)},
+                nullptr);
   }
 
   Result<bool> map_arenas() {
@@ -305,6 +323,8 @@ class Planner {
   const std::vector<GpuImplementation>& implementations_;
   const fs::path& folder_;
   std::vector<Running> workers_;
+  int64_t most_workspace_ = 0;  // at any shape
+  size_t most_of_ = 0;          // the arm that wants it
   Planned planned_;
 };
 

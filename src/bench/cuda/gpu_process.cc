@@ -48,6 +48,15 @@ Result<Channel> wait_at(const Door& door, Process& process, double limit_s) {
   return fail(Fault::timeout, fmt::format("it did not start the replayer in {:.0f} s", limit_s));
 }
 
+// invalid: what it wants to do is not allowed or not possible. A full or broken memory is nobody's
+// doing; anything else is a lost context.
+VerdictKind kind_of(const std::string& fault, const std::string& what) {
+  if (fault == to_string(Fault::invalid)) return VerdictKind::rule_broken;
+  const bool machine = fault == to_string(Fault::no_space) ||
+                       what.find("CUDA_ERROR_ECC_UNCORRECTABLE") != std::string::npos;
+  return machine ? VerdictKind::ambiguous : VerdictKind::crashed;
+}
+
 }  // namespace
 
 Result<GpuProcess> GpuProcess::start_under_tool(const GpuProcessOptions& options,
@@ -100,9 +109,9 @@ WorkerFailure GpuProcess::failure_of(const Error& error, double limit_s) {
   std::string said = result.err.empty() ? result.out : result.err;
   while (!said.empty() && said.back() == '\n') said.pop_back();
   if (result.signal != 0 && result.signal != SIGKILL) {
-    return {VerdictKind::crashed, fmt::format("signal {} ({}){}{}", result.signal,
-                                              strsignal(result.signal), said.empty() ? "" : ": ",
-                                              said)};
+    return {VerdictKind::crashed,
+            fmt::format("signal {} ({}){}{}", result.signal, strsignal(result.signal),
+                        said.empty() ? "" : ": ", said)};
   }
   return {VerdictKind::crashed, said.empty() ? "it ended by itself: " + error.what : said};
 }
@@ -129,10 +138,8 @@ GpuProcess::Answer GpuProcess::hear(double limit_s) {
   if (answer->body->contains("error")) {
     const std::string fault = json_string(*answer->body, "fault"),
                       what = json_string(*answer->body, "error");
-    // invalid: what it wants to do is not allowed or not possible; anything else is a lost context.
-    const VerdictKind kind =
-        fault == to_string(Fault::invalid) ? VerdictKind::rule_broken : VerdictKind::crashed;
-    if (kind == VerdictKind::crashed) dead_ = WorkerFailure{kind, what};
+    const VerdictKind kind = kind_of(fault, what);
+    if (kind != VerdictKind::rule_broken) dead_ = WorkerFailure{kind, what};
     return {nullptr, WorkerFailure{kind, what}};
   }
   return {std::move(answer->body), std::nullopt};

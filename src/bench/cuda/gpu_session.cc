@@ -77,7 +77,7 @@ GpuSession::~GpuSession() {
 }
 
 Status GpuSession::open() {
-  gpu_ = TRY(open_gpu(static_cast<int>(request_.gpu)));
+  gpu_ = TRY(open_judging_gpu(static_cast<int>(request_.gpu)));
   const std::string image = TRY(read_file(request_.judge_cubin, max_cubin_bytes));
   kernels_.emplace(TRY(JudgeKernels::load(gpu_, image)));
   TRY(gpu_.driver->ok(gpu_.driver->cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),

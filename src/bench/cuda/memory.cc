@@ -10,6 +10,8 @@ using namespace cuda;
 
 namespace {
 
+constexpr int64_t judging_capability = 90;  // judge_kernels.cu has instructions of Hopper alone
+
 std::string uuid_text(const CUuuid& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -64,6 +66,15 @@ Result<Gpu> open_gpu(int ordinal) {
   TRY(driver.ok(driver.cuDevicePrimaryCtxRetain(&gpu.context, gpu.device), "make a context"));
   TRY(driver.ok(driver.cuCtxSetCurrent(gpu.context), "enter the context"));
   return gpu;
+}
+
+Result<Gpu> open_judging_gpu(int ordinal) {
+  Gpu gpu = TRY(open_gpu(ordinal));
+  if (gpu.compute_capability == judging_capability) return gpu;
+  return fail(Fault::invalid,
+              fmt::format("{} has compute capability {}.{}: Marathon judges on 9.0 (H100, H200); "
+                          "choose such a GPU by CUDA_VISIBLE_DEVICES",
+                          gpu.name, gpu.compute_capability / 10, gpu.compute_capability % 10));
 }
 
 DeviceArena::DeviceArena(DeviceArena&& other) noexcept

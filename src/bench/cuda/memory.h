@@ -23,6 +23,8 @@ struct Gpu {
 
 // Error not_found without driver or device, with what to do; invalid when the driver is too old.
 Result<Gpu> open_gpu(int ordinal);
+// Error invalid: a GPU on which the judge's own kernels do not run.
+Result<Gpu> open_judging_gpu(int ordinal);
 
 // Physical memory of the device, mapped here; another process maps the same by its descriptor.
 class DeviceArena {

@@ -44,7 +44,8 @@ TEST_F(GpuJudge, AFasterCandidateIsMeasuredTwice) {
   EXPECT_GT(verdict.shapes[0].outputs.at(0).bound, 0);
   EXPECT_EQ(verdict.shapes[2].time_us, 0);  // hidden: checked only
   EXPECT_EQ(verdict.provenance.restarts, 4);
-  EXPECT_THAT(verdict.provenance.cpu, HasSubstr("Fake H200"));
+  ASSERT_TRUE(verdict.provenance.gpu.has_value());
+  EXPECT_THAT(verdict.provenance.gpu->name, HasSubstr("Fake H200"));
 }
 
 TEST_F(GpuJudge, AsFastIsTheSameAndHalfAsFastIsSlower) {

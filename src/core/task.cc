@@ -68,6 +68,20 @@ std::string_view to_string(Direction direction) {
   return "";
 }
 
+std::string_view to_string(Sanitizer sanitizer) {
+  switch (sanitizer) {
+    case Sanitizer::memcheck:
+      return "memcheck";
+    case Sanitizer::racecheck:
+      return "racecheck";
+    case Sanitizer::synccheck:
+      return "synccheck";
+    case Sanitizer::initcheck:
+      return "initcheck";
+  }
+  return "";
+}
+
 int64_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::bf16:

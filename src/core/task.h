@@ -25,12 +25,14 @@ enum class Role { input, output };
 enum class ShapeSet { listed, hidden, stress };  // listed: timed and shown; hidden, stress: checked only
 enum class Direction { minimize, maximize };
 enum class CacheState { warm, cold };
+enum class Sanitizer { memcheck, racecheck, synccheck, initcheck };  // tools of compute-sanitizer
 
 std::string_view to_string(TaskKind kind);
 std::string_view to_string(Language language);
 std::string_view to_string(DType dtype);
 std::string_view to_string(ShapeSet set);
 std::string_view to_string(Direction direction);
+std::string_view to_string(Sanitizer sanitizer);
 int64_t bytes_of(DType dtype);
 bool is_floating(DType dtype);
 
@@ -155,6 +157,11 @@ struct Budget {          // 0: no limit
   double hours = 0;      // active time on the monotonic clock
 };
 
+// GPU tasks: what a candidate must pass, beyond check and measurement, to become the best.
+struct JudgePlan {
+  std::vector<Sanitizer> sanitize;  // in the order in which they run
+};
+
 struct Profile {
   bool on_new_best = true;
   std::string shape;     // empty: the listed shape with the largest weight
@@ -192,6 +199,7 @@ struct Task {
   Target target;
   Budget budget;
   Profile profile;
+  JudgePlan judge;
   CommandSpec command;
 };
 

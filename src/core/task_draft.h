@@ -36,6 +36,7 @@ void check_gpu_build(Section& section, Draft& draft);
 bool refuse_nvcc_flag(const std::string& flag, Position at, Problems& problems);
 void read_gpu_keys(Section& section, Tensor& tensor, Draft& draft);
 void read_timed(Section& section, Shape& shape, Draft& draft);
+void read_judge(Section& root, Draft& draft);
 // Tensors with host = true, and offsets, at one shape.
 void check_launch_table(Position at, const Tensor& tensor, int64_t elements, const Shape& shape,
                         Draft& draft);

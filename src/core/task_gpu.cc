@@ -10,6 +10,10 @@ namespace marathon {
 
 namespace {
 
+constexpr Choice<Sanitizer> sanitizers[] = {{"memcheck", Sanitizer::memcheck},
+                                            {"racecheck", Sanitizer::racecheck},
+                                            {"synccheck", Sanitizer::synccheck},
+                                            {"initcheck", Sanitizer::initcheck}};
 constexpr int64_t largest_host_bytes = 1 << 20, most_sample_places = 1 << 20;
 
 // With these nvcc would make other code than the judge asks for, or none that it can look at.
@@ -165,7 +169,38 @@ void check_offsets(Position at, const Tensor& tensor, int64_t elements, const Sh
   }
 }
 
+void read_sanitizers(Section& section, Draft& draft) {
+  std::vector<std::string> names, known;
+  if (!section.read("sanitize", names, 100)) return;
+  for (const Choice<Sanitizer>& one : sanitizers) known.emplace_back(one.name);
+  std::vector<Sanitizer>& read = draft.task.judge.sanitize;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Position at = section.find("sanitize")->items[i].at;
+    const Choice<Sanitizer>* found =
+        std::ranges::find(sanitizers, names[i], &Choice<Sanitizer>::name);
+    if (found == std::end(sanitizers)) {
+      draft.problems.error(at, fmt::format("compute-sanitizer has no tool {}{}",
+                                           in_quotes(names[i]), suggestion(names[i], known)));
+    } else if (std::ranges::find(read, found->value) != read.end()) {
+      draft.problems.error(
+          at, fmt::format("{} stands twice in 'sanitize'; remove one", in_quotes(names[i])));
+    } else {
+      read.push_back(found->value);
+    }
+  }
+}
+
 }  // namespace
+
+void read_judge(Section& root, Draft& draft) {
+  const TomlValue* table = root.table("judge");
+  if (!table) return;
+  Section section(*table, table->at, "[judge]", draft.problems);
+  read_sanitizers(section, draft);
+  if (section.find("sanitize") && !is_gpu_task(draft.task))
+    section.error("sanitize", for_gpu_tasks_only("sanitize"));
+  section.finish();
+}
 
 bool refuse_nvcc_flag(const std::string& flag, Position at, Problems& problems) {
   if (!takes_over(flag)) return false;

@@ -134,6 +134,33 @@ TEST(GpuTask, TimedShapes) {
   });
 }
 
+TEST(GpuTask, Sanitizers) {
+  const auto judge = [](const std::string& text) {
+    return std::string(gpu_task) + "[judge]\n" + text;
+  };
+  const std::string all =
+      "sanitize = [\"synccheck\", \"memcheck\", \"initcheck\", \"racecheck\"]\n";
+  EXPECT_THAT(good_task(judge(all)).judge.sanitize,
+              ElementsAre(Sanitizer::synccheck, Sanitizer::memcheck, Sanitizer::initcheck,
+                          Sanitizer::racecheck));
+  EXPECT_TRUE(good_task(gpu_task).judge.sanitize.empty());
+  EXPECT_TRUE(good_task(judge("sanitize = []\n")).judge.sanitize.empty());
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"sanitize = [\"memcheck\", \"racechek\"]",
+       ":52:25: error: compute-sanitizer has no tool 'racechek'; did you mean 'racecheck'?"},
+      {"sanitize = [\"leaks\"]",
+       ":52:13: error: compute-sanitizer has no tool 'leaks'; there are memcheck, racecheck, "
+       "synccheck and initcheck"},
+      {"sanitize = [\"memcheck\", \"initcheck\",\n  \"memcheck\"]",
+       ":53:3: error: 'memcheck' stands twice in 'sanitize'; remove one"},
+      {"sanitize = \"memcheck\"", ":52:12: error: 'sanitize' in [judge] must be"},
+      {"sanitize = [1]", ":52:13: error: 'sanitize' in [judge] must hold strings"},
+      {"sanitise = [\"memcheck\"]", "unknown key 'sanitise' in [judge]; did you mean 'sanitize'?"},
+  };
+  for (const auto& [text, expected] : cases)
+    EXPECT_THAT(all_problems(judge(text + "\n")), HasSubstr(expected)) << text;
+}
+
 TEST(GpuTask, Files) {
   expect_in_gpu_task({
       {"cpu_oracle = \"oracle.cc\"", "oracle = \"oracle.cc\"",
@@ -188,6 +215,10 @@ TEST(GpuTask, ItsKeysAreRefusedElsewhere) {
               HasSubstr(":60:9: error: 'timed' belongs to tasks in"));
   EXPECT_THAT(kernel_with("oracle = \"oracle.cc\"", "cpu_oracle = \"other.cc\""),
               HasSubstr("'cpu_oracle' belongs to tasks in"));
+  EXPECT_THAT(kernel_with("[profile]", "[judge]\nsanitize = [\"memcheck\"]\n[profile]"),
+              HasSubstr(":111:12: error: 'sanitize' belongs to tasks in \"cuda\" or \"triton\""));
+  EXPECT_THAT(command_with("[command]\n", "[judge]\nsanitize = [\"memcheck\"]\n[command]\n"),
+              HasSubstr(":7:1: error: 'judge' belongs to kind = \"kernel\""));
   EXPECT_THAT(command_with("[files]\n", "[files]\ncpu_oracle = \"o.cc\"\n"),
               HasSubstr("a command task has no oracle"));
 }

@@ -15,8 +15,8 @@ constexpr Choice<Language> languages[] = {
     {"c++", Language::cpp}, {"cuda", Language::cuda}, {"triton", Language::triton}};
 
 // Sections that only one kind of task has.
-constexpr std::string_view kernel_only[] = {"build",     "dims",  "tensor",  "shape",
-                                            "tolerance", "floor", "measure", "profile"};
+constexpr std::string_view kernel_only[] = {"build", "dims",    "tensor",  "shape", "tolerance",
+                                            "floor", "measure", "profile", "judge"};
 
 bool is_task_name(std::string_view name) {
   const auto allowed = [](char c) {
@@ -134,6 +134,7 @@ void read_all(const TomlValue& table, Draft& draft) {
     read_tensors(root, draft);
     read_measure(root, draft);
     read_profile(root, draft);
+    read_judge(root, draft);
   } else {
     read_command(root, draft);
   }

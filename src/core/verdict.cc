@@ -160,6 +160,7 @@ void each_field(auto& provenance, const Visit& visit) {
   visit("build_s", provenance.build_s);
   visit("check_s", provenance.check_s);
   visit("measure_s", provenance.measure_s);
+  visit("sanitize_s", provenance.sanitize_s);
   visit("profile_s", provenance.profile_s);
 }
 
@@ -260,6 +261,7 @@ Json to_json(const Verdict& verdict) {
                {"build_output", verdict.build_output},
                {"build_output_artifact", verdict.build_output_artifact},
                {"profile_artifact", verdict.profile_artifact},
+               {"sanitize_artifact", verdict.sanitize_artifact},
                {"whole_artifact", verdict.whole_artifact},
                {"metric", verdict.metric},
                {"baseline_metric", verdict.baseline_metric},
@@ -291,6 +293,7 @@ Result<Verdict> verdict_from_json(const Json& json) {
   verdict.build_output_artifact = json_string(json, "build_output_artifact");
   if (member(json, "profile").is_object()) verdict.profile = profile_from(member(json, "profile"));
   verdict.profile_artifact = json_string(json, "profile_artifact");
+  verdict.sanitize_artifact = json_string(json, "sanitize_artifact");
   verdict.whole_artifact = json_string(json, "whole_artifact");
   verdict.metric = json_double(json, "metric");
   verdict.baseline_metric = json_double(json, "baseline_metric");

@@ -99,7 +99,7 @@ struct Provenance {
   double peak_gflops = 0, peak_gbytes_s = 0;
   double load_average = 0;
   int64_t started_at_us = 0;
-  double seconds = 0, build_s = 0, check_s = 0, measure_s = 0, profile_s = 0;
+  double seconds = 0, build_s = 0, check_s = 0, measure_s = 0, sanitize_s = 0, profile_s = 0;
   std::optional<GpuEvidence> gpu;
 };
 
@@ -113,6 +113,7 @@ struct Verdict {
   std::string build_output_artifact;
   std::optional<ProfileSummary> profile;
   std::string profile_artifact;
+  std::string sanitize_artifact;  // what compute-sanitizer's tools reported
   std::string whole_artifact;  // the untrimmed verdict, when it was too long for an event
   double metric = 0, baseline_metric = 0;  // kind "command": the raw figure
   std::string metric_unit;

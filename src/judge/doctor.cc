@@ -10,6 +10,7 @@
 #include "judge/build.h"
 #include "judge/judge.h"
 #include "judge/profile.h"
+#include "judge/sanitize.h"
 
 namespace marathon {
 
@@ -122,6 +123,15 @@ Finding cuda_compiler() {
   return {"nvcc", found->version + " (" + found->path.string() + ")", "", true};
 }
 
+Finding sanitizer() {
+  if (const std::optional<fs::path> found = find_compute_sanitizer())
+    return {"compute-sanitizer", found->string(), "", true};
+  return {
+      "compute-sanitizer", "not installed",
+      fmt::format("{} (only for GPU tasks with [judge] sanitize)", how_to_get_compute_sanitizer),
+      true};
+}
+
 // Versions alone: importing torch takes seconds and opens the GPU.
 constexpr std::string_view versions_script =
     "import importlib.metadata as m, platform\n"
@@ -210,6 +220,7 @@ std::vector<Finding> examine_machine(const fs::path& cache_folder) {
           temp_folder(),
           disk(cache_folder),
           cuda_compiler(),
+          sanitizer(),
           python(),
           gpu_driver()};
 }

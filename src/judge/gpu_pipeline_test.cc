@@ -181,6 +181,18 @@ TEST(DoctorOfGpus, Nvcc) {
   EXPECT_THAT(line_of("nvcc"), HasSubstr("not installed | install the CUDA toolkit"));
 }
 
+TEST(DoctorOfGpus, ComputeSanitizer) {
+  const TempFolder folder = temp_folder();
+  put_program(folder.path() / "sanitizer", "");
+  const std::string there = (folder.path() / "sanitizer").string();
+  const EnvironmentVariable own("COMPUTE_SANITIZER", there);
+  EXPECT_EQ(line_of("compute-sanitizer"), there + " | ");
+  const EnvironmentVariable none("COMPUTE_SANITIZER", "no-such-program");
+  EXPECT_THAT(line_of("compute-sanitizer"),
+              AllOf(HasSubstr("not installed | it is part of the CUDA toolkit"),
+                    HasSubstr("only for GPU tasks with [judge] sanitize")));
+}
+
 TEST(DoctorOfGpus, PythonWithItsPackages) {
   const TempFolder folder = temp_folder();
   put_program(folder.path() / "python", "echo 3.12.1; echo torch 2.11.0; echo triton 3.6.0\n");

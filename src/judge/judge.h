@@ -58,7 +58,7 @@ struct EvaluationRequest {
   int64_t core = -1;     // -1: the judge chooses
   bool unsafe_no_sandbox = false;
   std::filesystem::path cache_folder;   // builds by content and compiler; peaks by machine
-  std::filesystem::path result_folder;  // gets build.txt, profile.txt …: what the verdict names
+  std::filesystem::path result_folder;  // gets build.txt, sanitize.txt …: what the verdict names
 };
 
 Json to_json(const EvaluationRequest& request);

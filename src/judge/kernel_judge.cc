@@ -9,6 +9,7 @@
 #include "judge/fingerprint.h"
 #include "judge/pipeline.h"
 #include "judge/rules.h"
+#include "judge/sanitize.h"
 
 namespace marathon {
 
@@ -45,6 +46,7 @@ class KernelJudge {
     by.started_at_us = wall_us;
     by.build_s = build_s_;
     by.profile_s = profile_s_;
+    by.sanitize_s = sanitize_s_;
     by.binary_hash = libraries_.candidate.library_hash;
     by.baseline_hash = libraries_.baseline.library_hash;
     by.seconds = seconds_since(start_us);
@@ -66,6 +68,7 @@ class KernelJudge {
     Result<Verdict> verdict = verdict_from_json(answer);
     if (!verdict)
       return fail(Fault::system, "marathon-judge left no verdict: " + verdict.error().what);
+    if (wants_sanitizers(*verdict)) TRY(sanitize(*verdict));
     if (wants_profile(*verdict)) TRY(profile(*verdict));
     return verdict;
   }
@@ -88,9 +91,8 @@ class KernelJudge {
             broken_import_rule(read->job.language, read->editable, read->job.files))
       return refuse(VerdictKind::rule_broken, "rules", *broken, start_us);
     if (gpu_) notes_.push_back(note_on(compare_fingerprints(read->editable, known_fingerprints())));
-    const fs::path whole =
-        request_.result_folder.empty() ? fs::path() : request_.result_folder / "build.txt";
-    libraries_.candidate = TRY(build(read->job, request_.cache_folder, whole, stop_));
+    libraries_.candidate =
+        TRY(build(read->job, request_.cache_folder, result_file("build.txt"), stop_));
     build_s_ = seconds_since(start_us);
     const BuildOutcome& built = libraries_.candidate;
     if (!built.ok) return refuse(VerdictKind::build_failed, "build", built.reason, start_us);
@@ -136,6 +138,32 @@ class KernelJudge {
     return {};
   }
 
+  // Of what a run would make its best: where there is no incumbent, whatever was measured.
+  bool wants_sanitizers(const Verdict& verdict) const {
+    if (task_.task.judge.sanitize.empty() || request_.effort == Effort::quick) return false;
+    if (request_.incumbent_folder.empty()) return is_measured(verdict.kind);
+    return verdict.kind == VerdictKind::faster && verdict.confirmed;
+  }
+
+  Status sanitize(Verdict& verdict) {
+    const int64_t start_us = monotonic_us();
+    const SanitizeOutcome outcome =
+        TRY(sanitize_gpu_kernel(task_, request_, libraries_, result_file("sanitize.txt"), stop_));
+    sanitize_s_ = seconds_since(start_us);
+    if (outcome.refused) {
+      verdict.kind = *outcome.refused;
+      verdict.reasons.insert(verdict.reasons.begin(), outcome.sentence);
+    } else {
+      verdict.reasons.push_back(outcome.sentence);
+    }
+    return stage_("sanitize", outcome.sentence, sanitize_s_);
+  }
+
+  // Empty when nobody asked for files.
+  fs::path result_file(const char* name) const {
+    return request_.result_folder.empty() ? fs::path() : request_.result_folder / name;
+  }
+
   bool wants_profile(const Verdict& verdict) const {
     if (request_.profile) return is_measured(verdict.kind);
     return verdict.kind == VerdictKind::faster && verdict.confirmed && request_.profile_new_best &&
@@ -145,8 +173,7 @@ class KernelJudge {
   // A profile is an extra: what goes wrong with it is said in it and costs no verdict.
   Status profile(Verdict& verdict) {
     const int64_t start_us = monotonic_us();
-    const fs::path raw =
-        request_.result_folder.empty() ? fs::path() : request_.result_folder / "profile.txt";
+    const fs::path raw = result_file("profile.txt");
     Result<ProfileSummary> summary =
         gpu_ ? profile_gpu_kernel(task_, request_, libraries_, verdict, raw, stop_)
              : profile_kernel(task_, request_, verdict, raw, stop_);
@@ -169,7 +196,7 @@ class KernelJudge {
   Libraries libraries_;
   BinaryRules rules_;
   std::vector<std::string> notes_, flags_;
-  double build_s_ = 0, profile_s_ = 0;
+  double build_s_ = 0, profile_s_ = 0, sanitize_s_ = 0;
 };
 
 }  // namespace

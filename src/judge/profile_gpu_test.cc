@@ -1,7 +1,6 @@
 #include "judge/profile_gpu.h"
 
-#include "judge/gpu_tool.h"
-#include "judge/judge_fixture.h"
+#include "judge/gpu_tool_fixture.h"
 #include "judge/pipeline.h"
 
 namespace marathon {
@@ -185,40 +184,10 @@ TEST(GpuSentences, NoneWithoutKernels) {
   EXPECT_THAT(figures_of(GpuProfileFacts()), IsEmpty());
 }
 
-// ---- the way to ncu: a marathon-judge that runs the tool around nothing, an ncu that writes a
-// report
+// ---- the way to ncu
 
-class GpuTools : public testing::Test {
+class NcuTest : public GpuToolTest {
  protected:
-  void SetUp() override {
-    if (!find_nvcc()) GTEST_SKIP() << "no nvcc here";
-    put_kernel_task(root() / "task");
-    std::string text = text_of(root() / "task/task.toml");
-    text.replace(text.find("\"c++\""), 5, "\"cuda\"");
-    for (size_t at = text.find(".cc"); at != std::string::npos; at = text.find(".cc"))
-      text.replace(at, 3, ".cu");
-    put(root() / "task/task.toml", text);
-    for (const char* name : {"oracle", "start/solution", "baseline/solution"})
-      fs::rename(root() / "task" / (name + std::string(".cc")),
-                 root() / "task" / (name + std::string(".cu")));
-    put_program(programs_.path() / "marathon-judge", fmt::format(R"(
-cp $2 {0}/asked
-case $(cat $2) in
-*'"device"'*) echo '{{"compute_capability": 90}}' >$4 ;;
-*) python3 - $2 $4 <<'PY'
-import json, subprocess, sys
-request = json.load(open(sys.argv[1]))
-done = subprocess.run(request["tool"] + ["replayer"], capture_output=True, text=True)
-json.dump(dict(exit_code=done.returncode, timed_out=False, output=done.stdout + done.stderr,
-               inputs=dict(address=0x1000, bytes=0x1000)), open(sys.argv[2], "w"))
-PY
-esac
-)",
-                                                                 root().string()));
-    request_.candidate_folder = root() / "task/start";
-    request_.cache_folder = shared_cache();
-  }
-  const fs::path& root() const { return folder_.path(); }
   // Writes `text` where --log-file says.
   void put_ncu(const std::string& text, int code = 0) {
     put(root() / "report", text);
@@ -236,13 +205,9 @@ esac
     EXPECT_TRUE(made) << made.error().what;
     return made ? *made : ProfileSummary();
   }
-
-  TempFolder folder_ = temp_folder();
-  ProgramFolder programs_;
-  EvaluationRequest request_;
 };
 
-TEST_F(GpuTools, AProfileByNcu) {
+TEST_F(NcuTest, AProfileByNcu) {
   put_ncu(report(memory_bound()));
   const ProfileSummary made = profile();
   EXPECT_EQ(made.source, "ncu");
@@ -256,7 +221,7 @@ TEST_F(GpuTools, AProfileByNcu) {
   EXPECT_THAT(text_of(root() / "asked"), AllOf(HasSubstr("\"run-once\""), HasSubstr("\"N1000\"")));
 }
 
-TEST_F(GpuTools, WithoutNcuAndWithoutPermission) {
+TEST_F(NcuTest, WithoutNcuAndWithoutPermission) {
   const ProfileSummary none = profile();
   EXPECT_EQ(none.source, "none");
   EXPECT_THAT(none.sentences, ElementsAre(HasSubstr("No profile: ncu is not installed")));

@@ -115,6 +115,7 @@ Result<Verdict> fit_verdict(Verdict verdict, const fs::path& result_folder, Reco
   const Verdict whole = verdict;
   TRY(attach_build_output(verdict, result_folder, recorder));
   verdict.profile_artifact = TRY(attachment(result_folder / "profile.txt", recorder));
+  verdict.sanitize_artifact = TRY(attachment(result_folder / "sanitize.txt", recorder));
   cut_texts(verdict, max_reason_bytes);
   if (size_of(verdict) <= max_verdict_bytes) return verdict;
   verdict.whole_artifact = TRY(recorder.keep(dump_json(to_json(whole))));

@@ -14,7 +14,7 @@ namespace marathon {
 // The text, cut at a whole code point so that it takes at most `max_bytes` inside of JSON.
 std::string cut_for_json(std::string_view text, size_t max_bytes);
 
-// `result_folder`: where the judge left build.txt and profile.txt, if it did.
+// `result_folder`: where the judge left build.txt, profile.txt and sanitize.txt, if it did.
 Result<Verdict> fit_verdict(Verdict verdict, const std::filesystem::path& result_folder,
                             Recorder& recorder);
 

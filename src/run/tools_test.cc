@@ -189,6 +189,18 @@ TEST_F(ToolsTest, LongTextsAreCutAndLieBesideTheLog) {
   expect_clean();
 }
 
+TEST_F(ToolsTest, WhatASanitizerSaidIsKept) {
+  const Json arguments = {{"path", "solution.cc"}, {"content", "speed 2 sanitized"}};
+  call({{"evaluate", evaluate_call()},
+        {"write_file", dump_json(arguments)},
+        {"evaluate", evaluate_call()}});
+  const std::vector<EvaluationFinished> verdicts = all_of<EvaluationFinished>();
+  ASSERT_EQ(verdicts.size(), 2U);
+  EXPECT_EQ(verdicts[0].verdict.sanitize_artifact, "");
+  EXPECT_EQ(must(must(Artifacts::open(folder())).get(verdicts[1].verdict.sanitize_artifact)),
+            "what a sanitizer said");
+}
+
 TEST_F(ToolsTest, BestBringsTheFilesBack) {
   const std::vector<ToolFinished> done =
       call({{"evaluate", evaluate_call(R"({"A": 4, "BB": 2, "CCC": 1})")},

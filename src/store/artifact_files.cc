@@ -24,8 +24,8 @@ void named_by(const RunStarted& p, const Visit& visit) { each_value(p.workspace,
 void named_by(const ToolFinished& p, const Visit& visit) { each_value(p.written, visit); }
 void named_by(const CandidateAdded& p, const Visit& visit) { each_value(p.files, visit); }
 void named_by(const EvaluationFinished& p, const Visit& visit) {
-  for (const std::string& hash :
-       {p.verdict.build_output_artifact, p.verdict.profile_artifact, p.verdict.whole_artifact}) {
+  for (const std::string& hash : {p.verdict.build_output_artifact, p.verdict.profile_artifact,
+                                  p.verdict.sanitize_artifact, p.verdict.whole_artifact}) {
     if (!hash.empty()) visit(hash);
   }
 }

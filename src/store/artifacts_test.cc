@@ -102,6 +102,7 @@ TEST_F(ArtifactsTest, PruneKeepsStartWorkspaceIncumbentsNewestOpenAndWhatNotesNa
     finished.candidate = added.candidate;
     finished.key = name;
     finished.verdict.build_output_artifact = stored(name + " build");
+    if (name == "best") finished.verdict.sanitize_artifact = stored("what a sanitizer said");
     must(log.append(finished));
   }
   const std::string lone = stored("named by itself");
@@ -120,7 +121,8 @@ TEST_F(ArtifactsTest, PruneKeepsStartWorkspaceIncumbentsNewestOpenAndWhatNotesNa
   EXPECT_TRUE(artifacts.has(lone));
   EXPECT_TRUE(artifacts.has(sha256_hex("workspace")));
   EXPECT_FALSE(artifacts.has(sha256_hex("plain")));
-  EXPECT_EQ(report.kept_files, 12);
+  EXPECT_TRUE(artifacts.has(sha256_hex("what a sanitizer said")));
+  EXPECT_EQ(report.kept_files, 13);
 }
 
 }  // namespace marathon

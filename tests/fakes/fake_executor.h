@@ -39,6 +39,8 @@ class FakeExecutor : public Executor {
     TRY(stage("build", "read", 0));
     if (!request.result_folder.empty() && long_text_bytes > 0)
       TRY(write_file(request.result_folder / "build.txt", long_text()));
+    if (!request.result_folder.empty() && has(source, "sanitized"))
+      TRY(write_file(request.result_folder / "sanitize.txt", "what a sanitizer said"));
     Verdict verdict = decide(request, disturb && disturb(request) ? "ambiguous" : source);
     decorate(verdict);
     return verdict;

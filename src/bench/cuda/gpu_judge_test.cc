@@ -216,6 +216,45 @@ TEST_F(GpuJudge, WithoutAFitGpuASentenceSaysWhatToDo) {
   }
 }
 
+// ---- a replay under a tool
+
+// One that runs its words, tells how they ended and takes the exit code that it is given.
+class UnderATool : public GpuJudge {
+ protected:
+  Json once(const std::string& body, const std::string& script, double limit_s = 20) {
+    return toy_.answer(
+        with(toy_.request(toy_.candidate(body)), {{"mode", "run-once"},
+                                                  {"shape", "R20-C300"},
+                                                  {"tool", {"/bin/sh", "-c", script, "tool"}},
+                                                  {"tool_limit_s", limit_s}}));
+  }
+  static constexpr const char* honest_tool = "\"$@\"; echo \"report: $?\"; exit 5";
+};
+
+TEST_F(UnderATool, AnHonestReplayEndsInOrder) {
+  const Json answer = once(GpuToy::honest_body(200), honest_tool);
+  EXPECT_EQ(json_string(answer, "output"), "report: 0\n");
+  EXPECT_EQ(json_int(answer, "exit_code"), 5);
+  EXPECT_FALSE(json_bool(answer, "timed_out"));
+  EXPECT_FALSE(answer.contains("failure"));
+  EXPECT_GT(json_int(answer.at("inputs"), "bytes"), 0);
+}
+
+// The tool has its report at the end of the process, which must come although its context is lost.
+TEST_F(UnderATool, AfterAFailureTheToolStillReports) {
+  const Json answer =
+      once(GpuToy::honest_body(200) + "launch(\"fill32_1\", stream, x, R * C, 0);", honest_tool);
+  EXPECT_THAT(json_string(answer, "failure"), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(json_string(answer, "output"), HasSubstr("report: 0\n"));
+  EXPECT_EQ(json_int(answer, "exit_code"), 5);
+  EXPECT_FALSE(json_bool(answer, "timed_out"));
+}
+
+TEST_F(UnderATool, OneThatDoesNotEndIsEnded) {
+  const Json answer = once(GpuToy::honest_body(200), "\"$@\"; exec sleep 600", 1);
+  EXPECT_TRUE(json_bool(answer, "timed_out"));
+}
+
 // ---- the other modes
 
 TEST_F(GpuJudge, TheDeviceIsDescribed) {

@@ -20,7 +20,7 @@ Json replay_once(GpuSession& session, const GpuPlans& plans, const GpuShape& sha
   if (!failure) failure = add_shape(session, plans, shape, replayer);
   if (!failure)
     failure = replayer.ask({{"do", "once"}, {"shape", shape.index}, {"set", 0}}, limit_s).failure;
-  const ProcessResult result = replayer.finish(failure ? 10 : limit_s);
+  const ProcessResult result = replayer.finish(limit_s);
   if (failure) answer["failure"] = failure->why;
   answer["exit_code"] = result.exit_code;
   answer["timed_out"] = result.timed_out || (failure && failure->kind == VerdictKind::timed_out);

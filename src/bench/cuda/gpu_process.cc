@@ -146,7 +146,8 @@ GpuProcess::Answer GpuProcess::hear(double limit_s) {
 }
 
 ProcessResult GpuProcess::finish(double limit_s) {
-  tell({{"do", "quit"}});
+  // Also when it answered with a failure: it is there, and a tool around it reports at its end.
+  (void)channel_.send({{"do", "quit"}});
   const Result<bool> ended = process_.wait(limit_s);
   const bool in_time = ended && *ended;
   if (!in_time) process_.kill_and_sweep();

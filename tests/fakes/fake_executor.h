@@ -26,6 +26,7 @@ class FakeExecutor : public Executor {
   std::vector<EvaluationRequest> requests;
   int64_t long_text_bytes = 0;  // of build output and reasons
   int64_t samples = 0;          // a shape and implementation
+  std::string cpu = "a fake CPU";  // its model, in the provenance
   bool at_floor = false;        // every candidate is within 10 % of the floor
   // Called first; an error of it is the answer.
   std::function<Status(const EvaluationRequest&, std::stop_token)> before;
@@ -41,6 +42,8 @@ class FakeExecutor : public Executor {
       TRY(write_file(request.result_folder / "build.txt", long_text()));
     Verdict verdict = decide(request, disturb && disturb(request) ? "ambiguous" : source);
     decorate(verdict);
+    verdict.provenance.cpu = cpu;
+    verdict.provenance.effort = request.effort == Effort::quick ? "quick" : "full";
     return verdict;
   }
 

@@ -161,6 +161,37 @@ TEST_F(FromResult, AnUnknownModelIsNotPromoted) {
   expect_held_back(take(), "an unknown model");
 }
 
+// On a GPU its model decides, and the CPU beside it does not.
+TEST_F(FromResult, OfAGpuTheModelOfTheGpuCounts) {
+  std::string text(tiny_task);
+  const auto change = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  change("language = \"c++\"", "language = [\"cuda\"]");
+  change("sources = [\"solution.cc\"]", "sources = [\"solution.cu\"]");
+  change("editable = [", "editable = [\"solution.cu\", ");
+  change("oracle = \"oracle.cc\"", "oracle = \"oracle.cu\"");
+  must(write_file(task() / "task.toml", text));
+  must(write_file(task() / "oracle.cu", "// the oracle\n"));
+  for (const char* folder : {"start", "baseline"})
+    must(write_file(task() / folder / "solution.cu", "// kernels\n"));
+  executor_.gpu = "NVIDIA H200";
+  begin();
+  there_.gpu = "NVIDIA H100";
+  judge_there({"speed 3"});
+  expect_held_back(take(), "measured on NVIDIA H100, the best of the run on NVIDIA H200");
+  there_.gpu = "";
+  judge_there({"speed 4"});
+  take();
+  EXPECT_THAT(newest_verdict().reasons, Contains(HasSubstr("an unknown model")));
+  there_.gpu = "NVIDIA H200";
+  there_.cpu = "another CPU";
+  judge_there({"speed 5"});
+  EXPECT_EQ(take().state.incumbent->attempt, 5);
+  expect_clean();
+}
+
 TEST_F(FromResult, AQuickLookIsNotPromoted) {
   begin();
   effort_ = Effort::quick;

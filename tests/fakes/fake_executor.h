@@ -27,6 +27,7 @@ class FakeExecutor : public Executor {
   int64_t long_text_bytes = 0;  // of build output and reasons
   int64_t samples = 0;          // a shape and implementation
   std::string cpu = "a fake CPU";  // its model, in the provenance
+  std::string gpu;                 // the same of the GPU; empty: none
   bool at_floor = false;        // every candidate is within 10 % of the floor
   // Called first; an error of it is the answer.
   std::function<Status(const EvaluationRequest&, std::stop_token)> before;
@@ -43,6 +44,7 @@ class FakeExecutor : public Executor {
     Verdict verdict = decide(request, disturb && disturb(request) ? "ambiguous" : source);
     decorate(verdict);
     verdict.provenance.cpu = cpu;
+    if (!gpu.empty()) verdict.provenance.gpu.emplace().name = gpu;
     verdict.provenance.effort = request.effort == Effort::quick ? "quick" : "full";
     return verdict;
   }

@@ -57,8 +57,9 @@ TEST(CommandLine, PacksSeveralCandidatesWithOneNoteEach) {
   EXPECT_EQ(parse({"judge", "t", "a"}).candidates.front(), "a");
   EXPECT_EQ(parse({"judge", "t", "a", "b"}).exit, exit_usage);
   EXPECT_EQ(parse({"judge", "t", "--pack", "out"}).exit, exit_usage);
-  EXPECT_EQ(parse({"judge", "t", "a", "b", "c", "--pack", "out", "--note", "x", "--note", "y"}).exit,
-            exit_usage);
+  EXPECT_EQ(
+      parse({"judge", "t", "a", "b", "c", "--pack", "out", "--note", "x", "--note", "y"}).exit,
+      exit_usage);
   EXPECT_EQ(parse({"judge", "t", "a", "--note", "x"}).exit, exit_usage);
   EXPECT_EQ(parse({"judge", "--request", "/", "--result", "r", "--pack", "out"}).exit, exit_usage);
 }

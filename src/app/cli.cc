@@ -92,7 +92,8 @@ void add_judge_commands(Builder& add, CLI::App& app, CommandLine& line) {
                     "folder with the editable files (default: the task's start)");
   judge->add_option("CANDIDATE", line.candidates,
                     "the same without --candidate; several with --pack");
-  judge->add_option("--incumbent", line.incumbent, "folder of the best so far: what is to be beaten")
+  judge
+      ->add_option("--incumbent", line.incumbent, "folder of the best so far: what is to be beaten")
       ->check(CLI::ExistingDirectory);
   judge->add_option("--pack", line.pack,
                     "judge nothing: put task and candidates into this new folder, for a machine "

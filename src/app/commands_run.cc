@@ -103,9 +103,8 @@ Result<int> command_attempt(const CommandLine& line, std::stop_token stop) {
     live.clear();
     fmt::print(stderr, "{}\n", text);
   };
-  const Result<RunOutcome> outcome = line.from_result.empty()
-                                         ? attempt(options, stop)
-                                         : attempt_from_result(options, stop);
+  const Result<RunOutcome> outcome =
+      line.from_result.empty() ? attempt(options, stop) : attempt_from_result(options, stop);
   live.clear();
   if (!outcome) return tl::unexpected(outcome.error());
   if (line.json) {

@@ -74,7 +74,8 @@ std::string attempt_text(const Attempt& attempt) {
   const std::string why = measured || attempt.reason.empty() ? attempt.hypothesis : attempt.reason;
   const char* where = attempt.elsewhere ? "(elsewhere) " : "";
   return fmt::format("{:>4}  {} {:<12} {:<20} {}{}", fmt::format("#{}", attempt.number),
-                     attempt.became_incumbent ? "★" : " ", verdict, figure, where, printable(why, 160));
+                     attempt.became_incumbent ? "★" : " ", verdict, figure, where,
+                     printable(why, 160));
 }
 
 std::string budget_text(const State& state) {

@@ -47,8 +47,9 @@ Status require_sealed(const Json& json, const std::string& what) {
   open.erase("hash");
   if (sha256_hex(dump_json(open)) == json_string(json, "hash")) return {};
   return fail(Fault::corrupt,
-              what + " was changed after it was written: its content does not fit its hash. Take "
-                     "the file again from the machine that wrote it");
+              what +
+                  " was changed after it was written: its content does not fit its hash. Take "
+                  "the file again from the machine that wrote it");
 }
 
 Result<std::map<std::string, std::string>> texts_from(const Json& json, const std::string& what) {
@@ -56,8 +57,8 @@ Result<std::map<std::string, std::string>> texts_from(const Json& json, const st
   std::map<std::string, std::string> files;
   for (const auto& [path, value] : json.items()) {
     if (!is_safe_relative(path))
-      return fail(Fault::corrupt, fmt::format("{} names '{}', which lies outside of its folder",
-                                              what, path));
+      return fail(Fault::corrupt,
+                  fmt::format("{} names '{}', which lies outside of its folder", what, path));
     if (!value.is_string())
       return fail(Fault::corrupt, fmt::format("{}: '{}' is no text", what, path));
     files[path] = value.get<std::string>();
@@ -115,14 +116,13 @@ Result<PackedCandidate> packed_from(const Json& json) {
 }
 
 Json open_json(const JudgeRequest& request) {
-  Json json = {{"kind", request_kind},
-               {"schema", elsewhere_schema},
-               {"marathon_version", request.marathon_version},
-               {"task",
-                {{"name", request.task_name},
-                 {"hash", request.task_hash},
-                 {"files", request.task_files}}},
-               {"candidates", Json::array()}};
+  Json json = {
+      {"kind", request_kind},
+      {"schema", elsewhere_schema},
+      {"marathon_version", request.marathon_version},
+      {"task",
+       {{"name", request.task_name}, {"hash", request.task_hash}, {"files", request.task_files}}},
+      {"candidates", Json::array()}};
   for (const PackedCandidate& packed : request.candidates)
     json["candidates"].push_back(packed_json(packed));
   if (request.incumbent) json["incumbent"] = packed_json(*request.incumbent);
@@ -195,7 +195,8 @@ Result<JudgeRequest> judge_request_from(const Json& json) {
     request.candidates.push_back(TRY(packed_from(packed)));
     const std::string& candidate = request.candidates.back().candidate;
     if (find_candidate(request, candidate) != &request.candidates.back())
-      return fail(Fault::corrupt, "the request names candidate " + short_hash(candidate) + " twice");
+      return fail(Fault::corrupt,
+                  "the request names candidate " + short_hash(candidate) + " twice");
   }
   if (request.candidates.empty()) return fail(Fault::invalid, "the request names no candidate");
   return request;

@@ -1,8 +1,8 @@
 // Judging elsewhere: what goes to another machine and what comes back, as JSON (docs/gpu.md).
 //
 // The request is the manifest of a folder that holds task and candidates; the results are one file
-// with the verdicts and the candidates' own files. Hashes find what was damaged or mixed up; without
-// a key they stop no forger.
+// with the verdicts and the candidates' own files. Hashes find what was damaged or mixed up;
+// without a key they stop no forger.
 #pragma once
 
 #include <map>
@@ -33,22 +33,22 @@ struct JudgeRequest {
   std::vector<PackedCandidate> candidates;
 };
 
-Json to_json(const JudgeRequest& request);           // with its hash
+Json to_json(const JudgeRequest& request);  // with its hash
 std::string request_hash(const JudgeRequest& request);
 // Error invalid: no request, or of another schema; corrupt: it does not fit its hash.
 Result<JudgeRequest> judge_request_from(const Json& json);
 
 // Stands alone: it goes into a run's artifacts as it is.
 struct JudgedCandidate {
-  std::string request, task_hash;              // hashes
-  std::string candidate, incumbent;            // hashes; incumbent: what it was compared with
+  std::string request, task_hash;    // hashes
+  std::string candidate, incumbent;  // hashes; incumbent: what it was compared with
   std::string name, note, category;
   bool quick = false;
-  std::map<std::string, std::string> files;    // path → content
+  std::map<std::string, std::string> files;  // path → content
   Verdict verdict;
 };
 
-Json to_json(const JudgedCandidate& judged);         // with its hash
+Json to_json(const JudgedCandidate& judged);  // with its hash
 Result<JudgedCandidate> judged_candidate_from(const Json& json);
 
 struct JudgeResults {

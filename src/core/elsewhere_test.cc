@@ -49,7 +49,9 @@ JudgeResults sample() {
   return results;
 }
 
-Result<JudgeResults> read(const Json& json) { return judge_results_from(*parse_json(dump_json(json))); }
+Result<JudgeResults> read(const Json& json) {
+  return judge_results_from(*parse_json(dump_json(json)));
+}
 
 Json resealed(Json json) {
   json.erase("hash");

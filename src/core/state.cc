@@ -115,9 +115,8 @@ void on(State& state, const Event& envelope, const CandidateAdded& p) {
 }
 
 void on(State& state, const Event& envelope, const EvaluationStarted& p) {
-  state.evaluation_open =
-      OpenEvaluation{p.evaluation, p.candidate, p.incumbent,       p.key,
-                     p.seed,       envelope.sequence, p.result};
+  state.evaluation_open = OpenEvaluation{p.evaluation, p.candidate,       p.incumbent, p.key,
+                                         p.seed,       envelope.sequence, p.result};
   if (Attempt* attempt = find_attempt(state, p.candidate)) attempt->evaluation = p.evaluation;
 }
 

@@ -62,8 +62,8 @@ class PackedJudge {
     const size_t count = results_.request.candidates.size();
     for (size_t i = 0; i < count; ++i) {
       const PackedCandidate& packed = results_.request.candidates[i];
-      place_ = fmt::format("[{}/{}] {} {}", i + 1, count, short_hash(packed.candidate),
-                           packed.name);
+      place_ =
+          fmt::format("[{}/{}] {} {}", i + 1, count, short_hash(packed.candidate), packed.name);
       if (is_known(packed)) {
         say("judged before");
         continue;
@@ -71,10 +71,11 @@ class PackedJudge {
       TRY(judge_or_note(packed));
     }
     if (!failed_.empty())
-      return fail(last_fault_, fmt::format("{} of {} candidates could not be judged; the rest is in "
-                                           "{}, and the same command tries them again: {}",
-                                           failed_.size(), count, job_.result_file.string(),
-                                           fmt::join(failed_, "; ")));
+      return fail(
+          last_fault_,
+          fmt::format("{} of {} candidates could not be judged; the rest is in "
+                      "{}, and the same command tries them again: {}",
+                      failed_.size(), count, job_.result_file.string(), fmt::join(failed_, "; ")));
     return std::move(results_);
   }
 
@@ -183,9 +184,8 @@ class PackedJudge {
             : fmt::format("{}  {}", to_string(judged.verdict.kind),
                           judged.verdict.reasons.empty() ? "" : judged.verdict.reasons.front());
     JudgeResults renewed = results_;
-    std::erase_if(renewed.judged, [&](const JudgedCandidate& old) {
-      return old.candidate == judged.candidate;
-    });
+    std::erase_if(renewed.judged,
+                  [&](const JudgedCandidate& old) { return old.candidate == judged.candidate; });
     renewed.judged.push_back(std::move(judged));
     TRY(write_file_durable(job_.result_file, dump_json_pretty(to_json(renewed)) + "\n"));
     results_ = std::move(renewed);

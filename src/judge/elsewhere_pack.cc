@@ -29,7 +29,8 @@ bool is_hidden(const fs::path& relative) {
 Result<PathHashes> hashes_in(const fs::path& folder, bool with_hidden) {
   PathHashes hashes;
   for (const fs::path& file : TRY(list_files(folder))) {
-    if (with_hidden || !is_hidden(file)) hashes[file.generic_string()] = TRY(sha256_file(folder / file));
+    if (with_hidden || !is_hidden(file))
+      hashes[file.generic_string()] = TRY(sha256_file(folder / file));
   }
   return hashes;
 }
@@ -79,8 +80,8 @@ Result<PackedCandidate> pack_one(const LoadedTask& task, const fs::path& from,
     packed.files[file.path.generic_string()] = TRY(sha256_file(to / file.path));
   }
   if (TRY(candidate_hash(task.task, to)) == packed.candidate) return packed;
-  return fail(Fault::retry, fmt::format("{} changed while it was packed: pack it again",
-                                        from.string()));
+  return fail(Fault::retry,
+              fmt::format("{} changed while it was packed: pack it again", from.string()));
 }
 
 Result<JudgeRequest> pack_all(const PackPlan& plan, const LoadedTask& task, const fs::path& to) {
@@ -123,8 +124,9 @@ Status require_same(const PathHashes& packed, const PathHashes& now, const fs::p
 Status require_candidate(const Task& task, const PackedCandidate& packed, const fs::path& folder) {
   TRY(require_same(packed.files, TRY(hashes_in(folder, true)), folder));
   if (TRY(candidate_hash(task, folder)) == packed.candidate) return {};
-  return fail(Fault::corrupt, fmt::format("the files in {} are not candidate {}: pack a new request",
-                                          folder.string(), short_hash(packed.candidate)));
+  return fail(Fault::corrupt,
+              fmt::format("the files in {} are not candidate {}: pack a new request",
+                          folder.string(), short_hash(packed.candidate)));
 }
 
 }  // namespace

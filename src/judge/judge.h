@@ -109,7 +109,7 @@ Result<JudgeRequest> open_request(const std::filesystem::path& folder);
 struct PackedJob {
   std::filesystem::path request_folder, result_file;
   EvaluationRequest how;
-  Executor* executor = nullptr;  // null: local, and the noise is measured first
+  Executor* executor = nullptr;                 // null: local, and the noise is measured first
   std::function<void(const std::string&)> say;  // a line for a person
 };
 Result<JudgeResults> judge_packed(const PackedJob& job, const StageSink& stage,

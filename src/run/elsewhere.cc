@@ -24,7 +24,9 @@ std::string model_of(const Task& task, const Verdict& verdict) {
   return verdict.provenance.gpu ? verdict.provenance.gpu->name : "";
 }
 
-std::string in_words(const std::string& model) { return model.empty() ? "an unknown model" : model; }
+std::string in_words(const std::string& model) {
+  return model.empty() ? "an unknown model" : model;
+}
 
 std::string text_of(const JudgedCandidate& judged) { return dump_json(to_json(judged)); }
 
@@ -35,7 +37,8 @@ Result<std::set<std::string>> taken_results(const fs::path& folder) {
   TRY(reader.each(0, [&](const Event& event) {
     if (event.payload_type != "evaluation.started") return true;
     const Result<Payload> payload = decode_payload(event.payload_type, event.payload);
-    const EvaluationStarted* started = payload ? std::get_if<EvaluationStarted>(&*payload) : nullptr;
+    const EvaluationStarted* started =
+        payload ? std::get_if<EvaluationStarted>(&*payload) : nullptr;
     if (started && !started->result.empty()) taken.insert(started->result);
     return true;
   }));
@@ -119,8 +122,7 @@ std::string first_of(const std::string& a, const std::string& b, const std::stri
 
 Status take_results(Driver& driver, const AttemptOptions& options, const JudgeResults& results) {
   TRY(driver.settle());
-  for (const JudgedCandidate& judged : results.judged)
-    TRY(require_editable(driver.task(), judged));
+  for (const JudgedCandidate& judged : results.judged) TRY(require_editable(driver.task(), judged));
   Sorted sorted = sort_out(results, driver.state(), TRY(taken_results(driver.folder())));
   put_best_first(sorted.fresh, driver.state());
   for (const JudgedCandidate* judged : sorted.fresh) {
@@ -128,7 +130,8 @@ Status take_results(Driver& driver, const AttemptOptions& options, const JudgeRe
     for (const auto& [path, content] : judged->files)
       files[path] = TRY(driver.recorder().keep(content));
     Submission submission = TRY(driver.submission_of(std::move(files)));
-    submission.hypothesis = first_of(options.note, judged->note, "judged elsewhere: " + judged->name);
+    submission.hypothesis =
+        first_of(options.note, judged->note, "judged elsewhere: " + judged->name);
     submission.category = first_of(judged->category, options.category, "person");
     submission.by = "elsewhere";
     TRY(driver.take(submission, *judged));
@@ -183,13 +186,14 @@ Result<std::optional<std::string>> Driver::why_held_back(const Verdict& verdict)
   const Attempt* best = incumbent_of(state());
   if (!best) return std::optional<std::string>();
   if (by.incumbent_hash != best->candidate)
-    return held(fmt::format("it was compared with {}, and the best of the run is {} (attempt #{}); "
-                            "pack it again with --incumbent",
-                            by.incumbent_hash.empty()
-                                ? "the baseline only"
-                                : "incumbent " + short_hash(by.incumbent_hash),
-                            short_hash(best->candidate), best->number));
-  const std::string own = model_of(task(), verdict), known = model_of(task(), TRY(verdict_of(*best)));
+    return held(
+        fmt::format("it was compared with {}, and the best of the run is {} (attempt #{}); "
+                    "pack it again with --incumbent",
+                    by.incumbent_hash.empty() ? "the baseline only"
+                                              : "incumbent " + short_hash(by.incumbent_hash),
+                    short_hash(best->candidate), best->number));
+  const std::string own = model_of(task(), verdict),
+                    known = model_of(task(), TRY(verdict_of(*best)));
   if (!own.empty() && own == known) return std::optional<std::string>();
   return held(fmt::format("it was measured on {}, the best of the run on {}", in_words(own),
                           in_words(known)));

@@ -201,8 +201,7 @@ TEST_F(FromResult, AQuickLookIsNotPromoted) {
   // The full judgement of the same candidate counts.
   effort_ = Effort::full;
   judge_there({"speed 3"});
-  EXPECT_EQ(take().state.incumbent->attempt, 3)
-      << testing::PrintToString(newest_verdict().reasons);
+  EXPECT_EQ(take().state.incumbent->attempt, 3) << testing::PrintToString(newest_verdict().reasons);
   expect_clean();
 }
 

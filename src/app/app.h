@@ -6,6 +6,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "run/run.h"
@@ -27,11 +28,13 @@ int marathon_main(int argc, char** argv);
 // Everything that the command line can say, filled by parse_command_line (cli.cc).
 struct CommandLine {
   std::string command;  // "run", "task check", …
-  std::filesystem::path task, from, out, request, result, candidate;
+  std::filesystem::path task, from, from_result, out, request, result, candidate, pack, incumbent;
+  std::vector<std::filesystem::path> candidates;  // of --pack
+  std::vector<std::string> notes, categories;     // of --pack: one for all, or one each
   std::string run, agent = "search", name, note, category = "person";
   int64_t evaluations = 0, tool_calls = 0;
   double hours = 0;
-  uint64_t seed = 1;
+  uint64_t seed = 1, input_seed = 0;  // of the search; of the judge's inputs, 0: secret
   bool json = false, follow = false, last = false, redacted = false, dry_run = false;
   bool unsafe_no_sandbox = false, quick = false, markdown = false, no_report = false;
   std::optional<int> exit;  // set when there is nothing to run (help, usage error)
@@ -43,6 +46,11 @@ Result<int> command_run(const CommandLine& line, std::stop_token stop);
 Result<int> command_resume(const CommandLine& line, std::stop_token stop);
 Result<int> command_attempt(const CommandLine& line, std::stop_token stop);
 Result<int> command_judge(const CommandLine& line, std::stop_token stop);
+// Its two halves for another machine (commands_elsewhere.cc): --pack, and --request of a folder.
+Result<int> command_pack(const CommandLine& line);
+Result<int> command_judge_packed(const CommandLine& line, std::stop_token stop);
+// A stage of the judge, to standard error.
+Status print_stage(const std::string& stage, const std::string& text, double seconds);
 Result<int> command_task_check(const CommandLine& line, std::stop_token stop);
 Result<int> command_doctor(const CommandLine& line);
 Result<int> command_runs(const CommandLine& line);

@@ -48,6 +48,30 @@ TEST(CommandLine, UsageErrorsExitWithTwo) {
   EXPECT_EQ(parse({"--version"}).exit, exit_ok);
 }
 
+TEST(CommandLine, PacksSeveralCandidatesWithOneNoteEach) {
+  const CommandLine line = parse({"judge", "t", "a", "b", "--pack", "out", "--note", "x", "--note",
+                                  "y", "--category", "memory"});
+  EXPECT_FALSE(line.exit);
+  EXPECT_EQ(line.candidates.size(), 2U);
+  EXPECT_EQ(line.notes, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(parse({"judge", "t", "a"}).candidates.front(), "a");
+  EXPECT_EQ(parse({"judge", "t", "a", "b"}).exit, exit_usage);
+  EXPECT_EQ(parse({"judge", "t", "--pack", "out"}).exit, exit_usage);
+  EXPECT_EQ(
+      parse({"judge", "t", "a", "b", "c", "--pack", "out", "--note", "x", "--note", "y"}).exit,
+      exit_usage);
+  EXPECT_EQ(parse({"judge", "t", "a", "--note", "x"}).exit, exit_usage);
+  EXPECT_EQ(parse({"judge", "--request", "/", "--result", "r", "--pack", "out"}).exit, exit_usage);
+}
+
+TEST(CommandLine, AnAttemptComesFromAFolderOrFromAResult) {
+  EXPECT_EQ(parse({"attempt", "r"}).exit, exit_usage);
+  EXPECT_EQ(parse({"attempt", "r", "--from", "/"}).exit, exit_usage);  // no note
+  EXPECT_FALSE(parse({"attempt", "r", "--from", "/", "--note", "n"}).exit);
+  EXPECT_FALSE(parse({"attempt", "r", "--from-result", "/proc/self/stat"}).exit);
+  EXPECT_EQ(parse({"attempt", "r", "--from-result", "/nowhere"}).exit, exit_usage);
+}
+
 TEST(CommandLine, LastStandsForARun) { EXPECT_EQ(parse({"status", "--last"}).run, "--last"); }
 
 TEST(CommandLine, EveryFaultHasAnExitCode) {

@@ -71,11 +71,14 @@ void add_run_commands(Builder& add, CommandLine& line) {
 
   CLI::App* attempt = add.command("attempt", "judge a candidate of your own and log it in a run");
   add.run(attempt);
-  attempt->add_option("--from", line.from, "folder with the changed files")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  attempt->add_option("--note", line.note, "the hypothesis: what should get better and why")
-      ->required();
+  CLI::Option* from = attempt->add_option("--from", line.from, "folder with the changed files")
+                          ->check(CLI::ExistingDirectory);
+  attempt
+      ->add_option("--from-result", line.from_result,
+                   "verdicts that `judge --request` brought back from another machine")
+      ->check(CLI::ExistingFile)
+      ->excludes(from);
+  attempt->add_option("--note", line.note, "the hypothesis: what should get better and why");
   attempt->add_option("--category", line.category,
                       "algorithm, tiling, memory, compiler … (default: person)");
   add.sandbox(attempt);
@@ -87,9 +90,25 @@ void add_judge_commands(Builder& add, CLI::App& app, CommandLine& line) {
   judge->add_option("TASK", line.task, "folder that holds task.toml");
   judge->add_option("--candidate", line.candidate,
                     "folder with the editable files (default: the task's start)");
-  judge->add_option("--request", line.request, "a request file instead of TASK")
-      ->check(CLI::ExistingFile);
-  judge->add_option("--result", line.result, "where the verdict of --request goes");
+  judge->add_option("CANDIDATE", line.candidates,
+                    "the same without --candidate; several with --pack");
+  judge
+      ->add_option("--incumbent", line.incumbent, "folder of the best so far: what is to be beaten")
+      ->check(CLI::ExistingDirectory);
+  judge->add_option("--pack", line.pack,
+                    "judge nothing: put task and candidates into this new folder, for a machine "
+                    "that has the GPU");
+  judge->add_option("--note", line.notes, "hypothesis of each CANDIDATE in turn, or one for all")
+      ->allow_extra_args(false);
+  judge
+      ->add_option("--category", line.categories,
+                   "algorithm, tiling, memory … of each CANDIDATE in turn, or one for all")
+      ->allow_extra_args(false);
+  judge->add_option("--request", line.request, "a folder of --pack, or a request file, not TASK")
+      ->check(CLI::ExistingPath);
+  judge->add_option("--result", line.result,
+                    "where the verdicts of --request go; what it has already is not judged again");
+  judge->add_option("--seed", line.input_seed, "of the inputs (default: a secret one)");
   judge->add_flag("--quick", line.quick,
                   "one listed shape, few restarts: for exploring, never promotes");
   add.sandbox(judge);
@@ -145,6 +164,34 @@ bool needs_run(const std::string& command) {
   return std::find(commands.begin(), commands.end(), command) != commands.end();
 }
 
+void check_judge(const CommandLine& line) {
+  if (line.task.empty() == line.request.empty())
+    throw CLI::RequiredError("either TASK or --request DIR --result FILE");
+  if (!line.request.empty() && line.result.empty()) throw CLI::RequiredError("--result FILE");
+  const size_t count = line.candidates.size();
+  if (!line.pack.empty()) {
+    if (!line.request.empty() || count == 0 || !line.candidate.empty())
+      throw CLI::RequiredError("--pack DIR goes with TASK CANDIDATE …: at least one CANDIDATE");
+    for (const std::vector<std::string>* texts : {&line.notes, &line.categories}) {
+      if (texts->size() > 1 && texts->size() != count)
+        throw CLI::ValidationError("give one --note (and --category) for all, or one a CANDIDATE");
+    }
+    return;
+  }
+  if (count + (line.candidate.empty() ? 0 : 1) > 1)
+    throw CLI::ValidationError("one CANDIDATE at a time, or several with --pack DIR");
+  if (!line.notes.empty() || !line.categories.empty())
+    throw CLI::ValidationError("--note and --category go with --pack DIR");
+  if (!line.request.empty() && !line.incumbent.empty())
+    throw CLI::ValidationError("the request names the incumbent: give --incumbent with --pack DIR");
+}
+
+void check_attempt(const CommandLine& line) {
+  if (line.from.empty() == line.from_result.empty())
+    throw CLI::RequiredError("either --from DIR --note TEXT or --from-result FILE");
+  if (!line.from.empty() && line.note.empty()) throw CLI::RequiredError("--note TEXT");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
@@ -162,10 +209,8 @@ CommandLine parse_command_line(int argc, char** argv) {
     if (needs_run(line.command) && line.run.empty() && !line.last) {
       throw CLI::RequiredError("RUN (or --last; `marathon runs` lists them)");
     }
-    if (line.command == "judge" && line.task.empty() == line.request.empty()) {
-      throw CLI::RequiredError("either TASK or --request FILE --result FILE");
-    }
-    if (!line.request.empty() && line.result.empty()) throw CLI::RequiredError("--result FILE");
+    if (line.command == "judge") check_judge(line);
+    if (line.command == "attempt") check_attempt(line);
     if (line.last) line.run = "--last";
   } catch (const CLI::ParseError& error) {
     line.exit = app.exit(error) == 0 ? exit_ok : exit_usage;

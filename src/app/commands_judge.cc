@@ -16,8 +16,7 @@ namespace {
 
 StageSink stage_printer(bool quiet) {
   return [quiet](const std::string& stage, const std::string& text, double seconds) -> Status {
-    if (!quiet) fmt::print(stderr, "{:<8} {}  ({:.1f} s)\n", stage, printable(text, 200), seconds);
-    return {};
+    return quiet ? Status() : print_stage(stage, text, seconds);
   };
 }
 
@@ -49,9 +48,11 @@ EvaluationRequest request_of(const CommandLine& line, const fs::path& home,
                              const fs::path& scratch) {
   EvaluationRequest request;
   request.task_folder = line.task;
-  request.candidate_folder = line.candidate;
+  request.candidate_folder = line.candidates.empty() ? line.candidate : line.candidates.front();
+  request.incumbent_folder = line.incumbent;
   request.effort = line.quick ? Effort::quick : Effort::full;
   request.race = false;
+  request.seed = line.input_seed;
   request.unsafe_no_sandbox = line.unsafe_no_sandbox;
   request.cache_folder = home / "cache";
   request.result_folder = scratch;
@@ -69,7 +70,15 @@ Result<int> judge_request_file(const CommandLine& line, std::stop_token stop) {
 
 }  // namespace
 
+Status print_stage(const std::string& stage, const std::string& text, double seconds) {
+  fmt::print(stderr, "{:<8} {}  ({:.1f} s)\n", stage, printable(text, 200), seconds);
+  return {};
+}
+
 Result<int> command_judge(const CommandLine& line, std::stop_token stop) {
+  std::error_code none;
+  if (!line.pack.empty()) return command_pack(line);
+  if (fs::is_directory(line.request, none)) return command_judge_packed(line, stop);
   if (!line.request.empty()) return judge_request_file(line, stop);
   const TempFolder scratch = TRY(TempFolder::make("marathon-judge"));
   EvaluationRequest request = request_of(line, TRY(marathon_home()), scratch.path());

@@ -92,13 +92,19 @@ Result<int> command_attempt(const CommandLine& line, std::stop_token stop) {
   options.home = TRY(marathon_home());
   options.run = TRY(find_run(options.home, line.run));
   options.from = line.from;
+  options.from_result = line.from_result;
   options.note = line.note;
   options.category = line.category;
   options.unsafe_no_sandbox = line.unsafe_no_sandbox;
   options.on_event = [&live](const State& state, const Event& event, const Payload& payload) {
     live.on_event(state, event, payload);
   };
-  const Result<RunOutcome> outcome = attempt(options, stop);
+  options.on_trouble = [&live](const std::string& text) {
+    live.clear();
+    fmt::print(stderr, "{}\n", text);
+  };
+  const Result<RunOutcome> outcome =
+      line.from_result.empty() ? attempt(options, stop) : attempt_from_result(options, stop);
   live.clear();
   if (!outcome) return tl::unexpected(outcome.error());
   if (line.json) {

@@ -72,8 +72,10 @@ std::string attempt_text(const Attempt& attempt) {
   const bool measured = attempt.verdict && is_measured(*attempt.verdict);
   const std::string figure = measured ? speedup_text(attempt.speedup) : "";
   const std::string why = measured || attempt.reason.empty() ? attempt.hypothesis : attempt.reason;
-  return fmt::format("{:>4}  {} {:<12} {:<20} {}", fmt::format("#{}", attempt.number),
-                     attempt.became_incumbent ? "★" : " ", verdict, figure, printable(why, 160));
+  const char* where = attempt.elsewhere ? "(elsewhere) " : "";
+  return fmt::format("{:>4}  {} {:<12} {:<20} {}{}", fmt::format("#{}", attempt.number),
+                     attempt.became_incumbent ? "★" : " ", verdict, figure, where,
+                     printable(why, 160));
 }
 
 std::string budget_text(const State& state) {

@@ -114,6 +114,9 @@ std::vector<std::pair<std::string, std::string>> how_it_was_measured(const Repor
   const Provenance& by = model.best->provenance;
   rows.emplace_back("machine",
                     fmt::format("{}, {}, core {}, Linux {}", by.host, by.cpu, by.core, by.kernel));
+  if (!by.elsewhere.empty())
+    rows.emplace_back("judged elsewhere", fmt::format("not by this run: {} effort, request {}",
+                                                      by.effort, short_hash(by.elsewhere)));
   if (by.gpu) rows.emplace_back("GPU", gpu_in_words(*by.gpu));
   rows.emplace_back("compiler", by.compiler + " " + by.flags);
   rows.emplace_back("sandbox", by.sandbox);

@@ -97,6 +97,7 @@ struct EvaluationStarted {                             // intent
   int64_t evaluation = 0;                              // 1, 2, 3 …
   std::string candidate, incumbent, key;               // key: idempotency, one outcome for ever
   uint64_t seed = 0;
+  std::string result = {};                             // artifact: judged elsewhere, this came back
 };
 struct EvaluationStage {                               // status
   int64_t evaluation = 0;

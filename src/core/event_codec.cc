@@ -178,7 +178,7 @@ FIELDS(CandidateAdded) {
 }
 FIELDS(EvaluationStarted) {
   f("evaluation", p.evaluation), f("candidate", p.candidate), f("incumbent", p.incumbent),
-      f("key", p.key), f("seed", p.seed);
+      f("key", p.key), f("seed", p.seed), f("result", p.result);
 }
 FIELDS(EvaluationStage) {
   f("evaluation", p.evaluation), f("stage", p.stage), f("text", p.text), f("seconds", p.seconds);

@@ -39,6 +39,8 @@ Verdict sample_verdict() {
       ProfileSummary{"callgrind", {{"instructions_per_call", 1000}}, {"well vectorised"}};
   verdict.provenance.seed = 7;
   verdict.provenance.host = "host";
+  verdict.provenance.effort = "full";
+  verdict.provenance.elsewhere = "request";
   verdict.confirmed = true;
   return verdict;
 }
@@ -69,7 +71,7 @@ std::vector<Payload> one_of_each() {
       ToolFinished{3, "id", "evaluate", true, "answer", {{"a.cc", "h2"}}, 1.5},
       CandidateAdded{
           "c2", "c1", {{"a.cc", "h2"}}, "commit", "unroll", "tiling", "search", {{"CHUNK", 16}}},
-      EvaluationStarted{4, "c2", "c1", "key", 9},
+      EvaluationStarted{4, "c2", "c1", "key", 9, "h3"},
       EvaluationStage{4, "build", "g++", 0.5},
       EvaluationFinished{4, "c2", "key", sample_verdict(), 2.5},
       EvaluationRepeated{4, "key", "the process ended"},

@@ -115,8 +115,8 @@ void on(State& state, const Event& envelope, const CandidateAdded& p) {
 }
 
 void on(State& state, const Event& envelope, const EvaluationStarted& p) {
-  state.evaluation_open =
-      OpenEvaluation{p.evaluation, p.candidate, p.incumbent, p.key, p.seed, envelope.sequence};
+  state.evaluation_open = OpenEvaluation{p.evaluation, p.candidate,       p.incumbent, p.key,
+                                         p.seed,       envelope.sequence, p.result};
   if (Attempt* attempt = find_attempt(state, p.candidate)) attempt->evaluation = p.evaluation;
 }
 
@@ -129,6 +129,7 @@ void on(State& state, const Event& envelope, const EvaluationFinished& p) {
     ++state.unknown_events;
     return;
   }
+  const bool elsewhere = !state.evaluation_open->result.empty();
   state.evaluation_open.reset();
   ++state.spent.evaluations;
   ++state.evaluations_since_gain;
@@ -141,6 +142,7 @@ void on(State& state, const Event& envelope, const EvaluationFinished& p) {
   attempt->verdict = p.verdict.kind;
   attempt->speedup = p.verdict.speedup;
   attempt->gain = p.verdict.gain;
+  attempt->elsewhere = elsewhere;
   if (!p.verdict.reasons.empty()) attempt->reason = cut(p.verdict.reasons.front());
   if (p.verdict.profile && !p.verdict.profile->sentences.empty()) {
     attempt->profile_sentence = cut(p.verdict.profile->sentences.front());

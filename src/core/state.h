@@ -28,6 +28,7 @@ struct Attempt {
   std::string reason;            // the verdict's deciding reason, at most 300 characters
   std::string profile_sentence;  // what the profiler said first
   bool became_incumbent = false;
+  bool elsewhere = false;  // its verdict came back from another machine
 };
 
 struct Spent {
@@ -46,6 +47,7 @@ struct OpenEvaluation {
   std::string candidate, incumbent, key;
   uint64_t seed = 0;
   int64_t sequence = 0;
+  std::string result;  // artifact; empty: to be judged here
 };
 
 struct Incumbent {

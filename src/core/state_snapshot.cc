@@ -10,7 +10,7 @@ namespace marathon {
 
 namespace {
 
-constexpr int64_t snapshot_version = 3;  // another version: the snapshot is ignored and made anew
+constexpr int64_t snapshot_version = 4;  // another version: the snapshot is ignored and made anew
 
 Json interval_json(const Interval& v) { return Json::array({v.value, v.low, v.high}); }
 
@@ -38,7 +38,8 @@ Json attempt_json(const Attempt& v) {
                {"gain", interval_json(v.gain)},
                {"reason", v.reason},
                {"profile_sentence", v.profile_sentence},
-               {"became_incumbent", v.became_incumbent}};
+               {"became_incumbent", v.became_incumbent},
+               {"elsewhere", v.elsewhere}};
   if (v.verdict) json["verdict"] = to_string(*v.verdict);
   return json;
 }
@@ -66,6 +67,7 @@ Attempt attempt_from(const Json& json) {
   v.reason = json.at("reason").get<std::string>();
   v.profile_sentence = json.at("profile_sentence").get<std::string>();
   v.became_incumbent = json.at("became_incumbent").get<bool>();
+  v.elsewhere = json.at("elsewhere").get<bool>();
   return v;
 }
 
@@ -93,7 +95,7 @@ Json open_json(const State& state) {
   if (state.evaluation_open) {
     const OpenEvaluation& v = *state.evaluation_open;
     json["evaluation"] =
-        Json::array({v.evaluation, v.candidate, v.incumbent, v.key, v.seed, v.sequence});
+        Json::array({v.evaluation, v.candidate, v.incumbent, v.key, v.seed, v.sequence, v.result});
   }
   return json;
 }
@@ -113,7 +115,8 @@ void read_open(const Json& json, State& state) {
     const Json& v = json.at("evaluation");
     state.evaluation_open = OpenEvaluation{v.at(0).get<int64_t>(),     v.at(1).get<std::string>(),
                                            v.at(2).get<std::string>(), v.at(3).get<std::string>(),
-                                           v.at(4).get<uint64_t>(),    v.at(5).get<int64_t>()};
+                                           v.at(4).get<uint64_t>(),    v.at(5).get<int64_t>(),
+                                           v.at(6).get<std::string>()};
   }
 }
 

@@ -139,6 +139,8 @@ void each_field(auto& provenance, const Visit& visit) {
   visit("compiler", provenance.compiler);
   visit("flags", provenance.flags);
   visit("sandbox", provenance.sandbox);
+  visit("effort", provenance.effort);
+  visit("elsewhere", provenance.elsewhere);
   visit("judge_version", provenance.judge_version);
   visit("task_hash", provenance.task_hash);
   visit("candidate_hash", provenance.candidate_hash);

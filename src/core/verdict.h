@@ -89,6 +89,9 @@ struct GpuEvidence {
 struct Provenance {
   std::string host, cpu, kernel, compiler, flags;
   std::string sandbox;  // level reached
+  std::string effort;   // "quick", "full"
+  // Hash of the request folder that it was judged from, when that was not the run itself.
+  std::string elsewhere;
   std::string judge_version;
   std::string task_hash, candidate_hash, incumbent_hash, baseline_hash, binary_hash;
   uint64_t seed = 0;  // of the inputs; told only after the run

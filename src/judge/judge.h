@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "base/sandbox.h"
+#include "core/elsewhere.h"
 #include "core/task.h"
 #include "core/verdict.h"
 
@@ -87,6 +88,32 @@ struct NoiseReport {
   int64_t pairs = 0;
 };
 Result<NoiseReport> measure_noise(const EvaluationRequest& request, std::stop_token stop);
+
+// Elsewhere: a folder with task and candidates goes to the machine that has the GPU, one file with
+// verdicts and sources comes back. docs/gpu.md; formats: core/elsewhere.h.
+struct PackPlan {
+  struct Item {
+    std::filesystem::path folder;
+    std::string note, category;
+  };
+  std::filesystem::path task_folder, incumbent_folder;  // incumbent: may be empty
+  std::vector<Item> candidates;
+};
+// Error invalid when there is something at `folder`.
+Result<JudgeRequest> pack_request(const PackPlan& plan, const std::filesystem::path& folder);
+// Error corrupt, naming the file, when one is not what was packed.
+Result<JudgeRequest> open_request(const std::filesystem::path& folder);
+
+// Judges what `result_file` does not have yet and renews it after each verdict: a kill costs the
+// candidate in flight. `how`: effort, seed, sandbox, cache; the folders are the request's.
+struct PackedJob {
+  std::filesystem::path request_folder, result_file;
+  EvaluationRequest how;
+  Executor* executor = nullptr;                 // null: local, and the noise is measured first
+  std::function<void(const std::string&)> say;  // a line for a person
+};
+Result<JudgeResults> judge_packed(const PackedJob& job, const StageSink& stage,
+                                  std::stop_token stop);
 
 // Mutation test of a task's own checker (design §6): every mutant must be refused on every listed
 // shape, and the starting solution and the baseline must pass.

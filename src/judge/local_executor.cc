@@ -68,6 +68,7 @@ void fill_provenance(Provenance& by, const LoadedTask& task, const EvaluationReq
   if (by.sandbox.empty())
     by.sandbox = std::string(
         to_string(request.unsafe_no_sandbox ? SandboxLevel::none : probe_sandbox().level));
+  by.effort = request.effort == Effort::quick ? "quick" : "full";
   by.judge_version = MARATHON_VERSION;
   by.task_hash = task.hash;
   if (const Result<std::string> hash = candidate_hash(task.task, request.candidate_folder))

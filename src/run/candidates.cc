@@ -73,6 +73,11 @@ Result<std::string> hash_of(const FileHashes& files, const Artifacts& artifacts)
   return hash.finish_hex();
 }
 
+bool promotes(const Verdict& verdict, bool has_incumbent) {
+  if (!has_incumbent) return is_measured(verdict.kind);
+  return verdict.kind == VerdictKind::faster && verdict.confirmed;
+}
+
 Result<FileHashes> files_of(const fs::path& run_folder, const Attempt& attempt) {
   return TRY(payload_at<CandidateAdded>(run_folder, attempt.added_sequence, attempt)).files;
 }

@@ -47,6 +47,8 @@ class Driver {
   // Judges a submission or answers from the log. A verdict that stands behind event `since` belongs
   // to this very call, which is done again after a crash; one before it is an answer from the log.
   Result<Judged> judge(const Submission& submission, int64_t since);
+  // A verdict that came back from elsewhere, as if it had been judged here.
+  Status take(const Submission& submission, const JudgedCandidate& judged);
   Result<Submission> submission_of(FileHashes files) const;
   Result<Verdict> verdict_of(const Attempt& attempt) const;
   Result<FileHashes> files_of(const Attempt& attempt) const;
@@ -72,11 +74,15 @@ class Driver {
   Result<bool> at_limit();
   // evaluation.cc
   Status add_candidate(const Submission& submission);
-  Status start_evaluation(const std::string& candidate);
+  Status start_evaluation(EvaluationStarted started);
   Status run_evaluation();
   Result<Verdict> ask_judge(const EvaluationRequest& request, int64_t evaluation);
   Result<EvaluationRequest> request_for(const OpenEvaluation& open);
+  Result<Verdict> verdict_for(const OpenEvaluation& open, const std::filesystem::path& results);
   Status promote_if_due(const std::string& candidate);
+  // elsewhere.cc
+  Result<Verdict> verdict_from(const std::string& result) const;
+  Result<std::optional<std::string>> why_held_back(const Verdict& verdict) const;
   // recovery.cc
   Status settle_promotion();
   Status restore_workspace();

@@ -38,6 +38,8 @@ constexpr int64_t ambiguous_verdicts_allowed = 4;
 
 bool may_be_judged(const Attempt& attempt, bool in_this_call, const State& state) {
   if (!attempt.verdict) return true;
+  // A figure of another machine that does not count does not stand in for one of this machine.
+  if (attempt.elsewhere && !attempt.became_incumbent && is_measured(*attempt.verdict)) return true;
   if (*attempt.verdict != VerdictKind::ambiguous) return false;
   if (attempt.evaluations >= ambiguous_verdicts_allowed) return false;
   const bool budget_left =
@@ -58,18 +60,13 @@ bool is_of_the_workspace(const Submission& submission, const FileHashes& workspa
 
 Result<Configuration> configuration_of(const Task& task, const Submission& submission,
                                        const State& state, const Artifacts& artifacts) {
+  // Figures of another machine teach the search nothing.
+  if (submission.by == "elsewhere") return Configuration();
   const auto params = submission.files.find(std::string(params_file));
   if (task.parameters.empty() || params == submission.files.end()) return Configuration();
   if (!is_of_the_workspace(submission, state.workspace)) return Configuration();
   const Result<Configuration> parsed = parse_params_toml(task, TRY(artifacts.get(params->second)));
   return parsed && is_valid(task, *parsed) ? *parsed : Configuration();
-}
-
-// `faster` counts after the judge confirmed it by a fresh measurement. The first candidate that
-// passes is the incumbent whatever its speed: there must be something to beat.
-bool promotes(const Verdict& verdict, bool has_incumbent) {
-  if (!has_incumbent) return is_measured(verdict.kind);
-  return verdict.kind == VerdictKind::faster && verdict.confirmed;
 }
 
 }  // namespace
@@ -99,7 +96,11 @@ Result<Judged> Driver::judge(const Submission& submission, int64_t since) {
     const bool in_this_call = attempt.finished_sequence > since;
     if (!may_be_judged(attempt, in_this_call, state()))
       return Judged{attempt.number, !in_this_call};
-    TRY(start_evaluation(submission.candidate));
+    EvaluationStarted started;
+    started.candidate = submission.candidate;
+    started.incumbent = state().incumbent ? state().incumbent->candidate : "";
+    started.seed = secret_seed() >> 1;  // fits readers of JSON that know no unsigned numbers
+    TRY(start_evaluation(std::move(started)));
     TRY(run_evaluation());
   }
 }
@@ -128,13 +129,9 @@ Status Driver::add_candidate(const Submission& submission) {
   return {};
 }
 
-Status Driver::start_evaluation(const std::string& candidate) {
-  EvaluationStarted started;
+Status Driver::start_evaluation(EvaluationStarted started) {
   started.evaluation = state().spent.evaluations + 1;
-  started.candidate = candidate;
-  started.incumbent = state().incumbent ? state().incumbent->candidate : "";
   started.key = evaluation_key(state(), started);
-  started.seed = secret_seed() >> 1;  // fits readers of JSON that know no unsigned numbers
   TRY(recorder_.record(started));
   return {};
 }
@@ -142,18 +139,26 @@ Status Driver::start_evaluation(const std::string& candidate) {
 // The open evaluation, for the first time or again after a crash: the same number, key and seed.
 Status Driver::run_evaluation() {
   const OpenEvaluation open = *state().evaluation_open;
-  const EvaluationRequest request = TRY(request_for(open));
-  Verdict verdict = TRY(ask_judge(request, open.evaluation));
+  const fs::path results = folder_ / "scratch" / "result";
+  Verdict verdict = TRY(verdict_for(open, results));
   EvaluationFinished finished;
   finished.evaluation = open.evaluation;
   finished.candidate = open.candidate;
   finished.key = open.key;
-  finished.verdict = TRY(fit_verdict(std::move(verdict), request.result_folder, recorder_));
+  finished.verdict = TRY(fit_verdict(std::move(verdict), results, recorder_));
   finished.active_s = recorder_.active_s();
   const Event event = TRY(recorder_.record(finished));
   newest_verdict_ = Known{open.candidate, event.sequence, std::move(finished.verdict)};
   patience_.calls_without_evaluation = 0;
   return promote_if_due(open.candidate);
+}
+
+// From the judge, or what came back from elsewhere; `results` gets what belongs to it.
+Result<Verdict> Driver::verdict_for(const OpenEvaluation& open, const fs::path& results) {
+  if (open.result.empty()) return ask_judge(TRY(request_for(open)), open.evaluation);
+  TRY(recorder_.patiently([&] { return write_files({}, artifacts(), results); },
+                          "the files of an evaluation"));
+  return verdict_from(open.result);
 }
 
 // A full disk is waited out, what may pass is tried again. Anything else stops the run where it
@@ -216,6 +221,7 @@ Status Driver::promote_if_due(const std::string& candidate) {
   if (!attempt.verdict || attempt.became_incumbent) return {};
   const Verdict verdict = TRY(verdict_of(attempt));
   if (!promotes(verdict, state().incumbent.has_value())) return {};
+  if (TRY(why_held_back(verdict))) return {};
   IncumbentChanged changed;
   changed.candidate = candidate;
   changed.previous = state().incumbent ? state().incumbent->candidate : "";

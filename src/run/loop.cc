@@ -82,7 +82,10 @@ Status Driver::unless_blocked(const Status& prepared) {
 
 // Only the real judge has noise worth measuring, and only a kernel's time is noisy.
 Status Driver::measure_machine() {
-  const bool measured = state().noise > 0 || !state().attempts.empty();
+  const bool measured =
+      state().noise > 0 || std::ranges::any_of(state().attempts, [](const Attempt& attempt) {
+        return !attempt.elsewhere;
+      });
   if (state().ending || !own_executor_ || task().kind != TaskKind::kernel || measured) return {};
   EvaluationRequest request;
   request.task_folder = task_.folder;
@@ -110,7 +113,9 @@ Status Driver::measure_machine() {
 
 // Before any proposal: what is to be beaten, and that the task can be judged here at all.
 Status Driver::judge_start() {
-  const bool done = state().attempts.size() > 1 || state().spent.turns > 0;
+  // Verdicts from elsewhere may have come before it.
+  const bool known = find_attempt(state(), state().start->start_candidate) != nullptr;
+  const bool done = (known && state().attempts.size() > 1) || state().spent.turns > 0;
   if (state().ending || done || stop_.stop_requested()) return {};
   Submission submission = TRY(submission_of(state().start->workspace));
   submission.hypothesis = "the starting solution";

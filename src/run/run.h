@@ -62,6 +62,7 @@ Result<RunOutcome> resume_run(const RunOptions& options, const std::string& run,
 // the editable files of `from`; those that are not there come from the best candidate.
 struct AttemptOptions {
   std::filesystem::path home, from;
+  std::filesystem::path from_result;  // instead of `from`: verdicts of judge_packed()
   std::string run, note, category = "person";
   bool unsafe_no_sandbox = false;
   Executor* executor = nullptr;
@@ -69,6 +70,9 @@ struct AttemptOptions {
   std::function<void(const std::string&)> on_trouble;
 };
 Result<RunOutcome> attempt(const AttemptOptions& options, std::stop_token stop);
+// Takes verdicts from elsewhere into the log, each once: what is there already is told to
+// `on_trouble` and adds nothing. Which of them may become the best: docs/gpu.md.
+Result<RunOutcome> attempt_from_result(const AttemptOptions& options, std::stop_token stop);
 
 // The files of a candidate into `out`, which must be empty or absent. `candidate`: 6 or more digits
 // of its hash; empty: the best.

@@ -23,6 +23,9 @@ void each_value(const std::map<std::string, std::string>& files, const Visit& vi
 void named_by(const RunStarted& p, const Visit& visit) { each_value(p.workspace, visit); }
 void named_by(const ToolFinished& p, const Visit& visit) { each_value(p.written, visit); }
 void named_by(const CandidateAdded& p, const Visit& visit) { each_value(p.files, visit); }
+void named_by(const EvaluationStarted& p, const Visit& visit) {
+  if (!p.result.empty()) visit(p.result);
+}
 void named_by(const EvaluationFinished& p, const Visit& visit) {
   for (const std::string& hash : {p.verdict.build_output_artifact, p.verdict.profile_artifact,
                                   p.verdict.sanitize_artifact, p.verdict.whole_artifact}) {

@@ -44,6 +44,8 @@ std::optional<std::string> owner_of(const Payload& payload) {
   if (const CandidateAdded* added = std::get_if<CandidateAdded>(&payload)) return added->candidate;
   if (const EvaluationFinished* finished = std::get_if<EvaluationFinished>(&payload))
     return finished->candidate;
+  if (const EvaluationStarted* started = std::get_if<EvaluationStarted>(&payload))
+    return started->candidate;
   if (std::holds_alternative<RunStarted>(payload)) return "";
   return std::nullopt;
 }

@@ -24,9 +24,11 @@ namespace marathon {
 class FakeExecutor : public Executor {
  public:
   std::vector<EvaluationRequest> requests;
-  int64_t long_text_bytes = 0;  // of build output and reasons
-  int64_t samples = 0;          // a shape and implementation
-  bool at_floor = false;        // every candidate is within 10 % of the floor
+  int64_t long_text_bytes = 0;     // of build output and reasons
+  int64_t samples = 0;             // a shape and implementation
+  std::string cpu = "a fake CPU";  // its model, in the provenance
+  std::string gpu;                 // the same of the GPU; empty: none
+  bool at_floor = false;           // every candidate is within 10 % of the floor
   // Called first; an error of it is the answer.
   std::function<Status(const EvaluationRequest&, std::stop_token)> before;
   std::function<bool(const EvaluationRequest&)> disturb;  // true: the verdict is ambiguous
@@ -43,6 +45,9 @@ class FakeExecutor : public Executor {
       TRY(write_file(request.result_folder / "sanitize.txt", "what a sanitizer said"));
     Verdict verdict = decide(request, disturb && disturb(request) ? "ambiguous" : source);
     decorate(verdict);
+    verdict.provenance.cpu = cpu;
+    if (!gpu.empty()) verdict.provenance.gpu.emplace().name = gpu;
+    verdict.provenance.effort = request.effort == Effort::quick ? "quick" : "full";
     return verdict;
   }
 

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/cubin.h"
+#include "bench/cuda/replay_server.h"
 
 namespace marathon {
 
@@ -45,16 +46,9 @@ Json sets_of(const GpuShape& shape) {
   return sets;
 }
 
-Json poisoned_json(const GpuSession& session, const GpuPlans& plans, const GpuShape& shape) {
-  Json poisoned = Json::array();
-  for (const std::vector<AddressRange>& set :
-       session.poisoned_ranges(shape, plans.arenas[output_arena].address)) {
-    Json ranges = Json::array();
-    for (const AddressRange& range : set)
-      ranges.push_back({{"address", range.address}, {"bytes", range.bytes}});
-    poisoned.push_back(ranges);
-  }
-  return poisoned;
+Json memory_json(const GpuSession& session, const GpuPlans& plans, const GpuShape& shape) {
+  return to_json(session.replay_memory(shape, plans.arenas[input_arena].address,
+                                       plans.arenas[output_arena].address));
 }
 
 // Runs it on decoys and captures one graph a set; `file`: where the plan goes.
@@ -66,7 +60,7 @@ GpuProcess::Answer ask_for_plan(GpuSession& session, const GpuPlans& plans, cons
                      {"extents", shape.plan.extents},
                      {"workspace_bytes", shape.plan.sizes.workspace_bytes},
                      {"sets", sets_of(shape)},
-                     {"poisoned", poisoned_json(session, plans, shape)},
+                     {"memory", memory_json(session, plans, shape)},
                      {"file", file.string()}},
                     session.task().measure.timeout_s * 2 + start_limit_s);
 }
@@ -216,8 +210,9 @@ class Planner {
                                    max_workspace_bytes)},
                       &shape);
         }
+        // Whole words: they are overwritten as such.
         int64_t& most = shape.plan.sizes.workspace_bytes;
-        most = std::max(most, bytes);
+        most = std::max(most, (bytes + 7) / 8 * 8);
         if (bytes > most_workspace_) {
           most_workspace_ = bytes;
           most_of_ = worker.arm;
@@ -383,7 +378,7 @@ std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plan
       .ask({{"do", "add"},
             {"shape", shape.index},
             {"file", plans.files[shape.index].string()},
-            {"poisoned", poisoned_json(session, plans, shape)}},
+            {"memory", memory_json(session, plans, shape)}},
            replay_start_limit_s)
       .failure;
 }

@@ -286,18 +286,26 @@ Status GpuSession::run_oracle(void* entry, const GpuShape& shape, const GpuSolve
 Status GpuSession::poison(const GpuShape& shape, int64_t set, uint64_t seed) {
   const size_t s = static_cast<size_t>(set);
   TRY(kernels_->poison(arena(output_arena).address() + static_cast<uint64_t>(shape.output_begin[s]),
-                       shape.output_end[s] - shape.output_begin[s], seed, stream_));
+                       0, (shape.output_end[s] - shape.output_begin[s]) / 8, seed, stream_));
   return synchronise();
 }
 
-std::vector<std::vector<AddressRange>> GpuSession::poisoned_ranges(const GpuShape& shape,
-                                                                   uint64_t base) const {
-  std::vector<std::vector<AddressRange>> ranges;
+ReplayMemory GpuSession::replay_memory(const GpuShape& shape, uint64_t inputs,
+                                       uint64_t outputs) const {
+  const auto range = [](uint64_t base, int64_t begin, int64_t end) {
+    return AddressRange{base + static_cast<uint64_t>(begin), end - begin};
+  };
+  ReplayMemory memory;
   for (size_t s = 0; s < shape.output_begin.size(); ++s) {
-    ranges.push_back({{base + static_cast<uint64_t>(shape.output_begin[s]),
-                       shape.output_end[s] - shape.output_begin[s]}});
+    const int64_t workspace = shape.workspaces[s];
+    memory.sets.push_back(
+        {range(outputs, shape.output_begin[s], shape.output_end[s]),
+         range(outputs, workspace, workspace + shape.plan.sizes.workspace_bytes),
+         range(inputs, shape.input_begin[s], shape.input_end[s])});
   }
-  return ranges;
+  // A larger shape's part of the arena.
+  memory.rest = range(outputs, shape.output_end.back(), arena(output_arena).bytes());
+  return memory;
 }
 
 Result<uint64_t> GpuSession::digest(uint64_t from, int64_t bytes) {

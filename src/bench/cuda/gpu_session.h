@@ -88,7 +88,8 @@ class GpuSession {
   Result<double> idle_probe();
   Status synchronise() const;
 
-  std::vector<std::vector<AddressRange>> poisoned_ranges(const GpuShape& shape, uint64_t base) const;
+  // Of a process that has the arenas at `inputs` and `outputs`.
+  ReplayMemory replay_memory(const GpuShape& shape, uint64_t inputs, uint64_t outputs) const;
   void forget_solved();  // frees all that solve() took
 
  private:

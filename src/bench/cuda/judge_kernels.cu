@@ -157,9 +157,9 @@ __global__ void marathon_fill(void* to, int type, int64_t count, int64_t row, in
   }
 }
 
-// Random bits over `words` words of 8 bytes.
-__global__ void marathon_poison(uint64_t* to, int64_t words, uint64_t seed) {
-  for (int64_t i = global_thread(); i < words; i += all_threads())
+// Random bits over the words [begin, end) of 8 bytes.
+__global__ void marathon_poison(uint64_t* to, int64_t begin, int64_t end, uint64_t seed) {
+  for (int64_t i = begin + global_thread(); i < end; i += all_threads())
     to[i] = mixed(seed, static_cast<uint64_t>(i));
 }
 

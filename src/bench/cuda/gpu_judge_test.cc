@@ -188,6 +188,17 @@ TEST_F(GpuJudge, AKernelOfNoCubinIsRefused) {
   expect(toy_.judged(request), VerdictKind::rule_broken, "kernel scale_f32_200 is none that this");
 }
 
+// The start of a worker is not a candidate's to use up: only its first answer may wait for it.
+TEST_F(GpuJudge, AHangOnDecoysIsEndedAfterItsTime) {
+  expect(judge(GpuToy::honest_body(200) + "launch(\"hang_1\", stream);"), VerdictKind::timed_out,
+         "it took longer than 2.0 s");
+  const Verdict second = toy_.judged(toy_.request(toy_.candidate(
+      GpuToy::honest_body(200),
+      "#include <unistd.h>\nextern \"C\" int64_t marathon_workspace_bytes(const int64_t* dims, "
+      "int64_t) { if (dims[0] == 20) for (;;) pause(); return 0; }\n")));
+  expect(second, VerdictKind::timed_out, "it took longer than 1.0 s");
+}
+
 // It ends on decoys, the first of three calls a shape, and never in a replay.
 TEST_F(GpuJudge, AHangingReplayIsEndedAfterItsTime) {
   expect(judge("static int calls;" + GpuToy::honest_body(200) +

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "bench/cuda/gpu_once.h"
+#include "bench/cuda/gpu_oracles.h"
 #include "bench/cuda/gpu_peaks.h"
 #include "bench/cuda/memory.h"
 #include "bench/evaluate.h"
@@ -43,6 +44,17 @@ Json to_json(const std::vector<MutantOutcome>& outcomes) {
                     {"applicable", outcome.applicable}});
   }
   return {{"mutants", list}};
+}
+
+Json to_json(const std::vector<OracleOutcome>& outcomes) {
+  Json list = Json::array();
+  for (const OracleOutcome& outcome : outcomes) {
+    list.push_back({{"shape", outcome.shape},
+                    {"reason", outcome.reason},
+                    {"error", outcome.error},
+                    {"agrees", outcome.agrees}});
+  }
+  return {{"oracles", list}};
 }
 
 Json device_json(const Gpu& gpu) {
@@ -79,6 +91,8 @@ Result<Json> answer(const BenchRequest& request) {
       return to_json(TRY(measure_pairs(request, TRY(read_task(request.task_folder)))));
     case BenchMode::mutants:
       return to_json(TRY(run_mutants(request, TRY(read_task(request.task_folder)))));
+    case BenchMode::oracles:
+      return to_json(TRY(compare_gpu_oracles(request, TRY(read_task(request.task_folder)))));
     case BenchMode::run_once:
       if (request.on_gpu())
         return run_gpu_once(request, TRY(read_task(request.task_folder)));

@@ -30,13 +30,14 @@ Result<BenchMode> mode_of(const std::string& name) {
   if (name == "evaluate") return BenchMode::evaluate;
   if (name == "noise") return BenchMode::noise;
   if (name == "mutants") return BenchMode::mutants;
+  if (name == "oracles") return BenchMode::oracles;
   if (name == "peaks") return BenchMode::peaks;
   if (name == "device") return BenchMode::device;
   if (name == "run-once") return BenchMode::run_once;
   if (name == "pairs") return BenchMode::pairs;
   return fail(Fault::invalid,
               "the request's mode is '" + name +
-                  "': want evaluate, noise, pairs, mutants, peaks, device or run-once");
+                  "': want evaluate, noise, pairs, mutants, oracles, peaks, device or run-once");
 }
 
 Status require(const std::filesystem::path& path, const char* name) {
@@ -103,16 +104,23 @@ Result<BenchRequest> bench_request_from(const Json& json) {
   request.pairs = std::clamp<int64_t>(json_int(json, "pairs", 1), 1, 100'000);
   request.judge_cubin = json_string(json, "judge_cubin");
   request.gpu = json_int(json, "gpu");
+  request.cpu_oracle = json_string(json, "cpu_oracle");
+  request.oracle_flops = json_double(json, "oracle_flops", request.oracle_flops);
   request.candidate_cubins = TRY(files_of(json, "candidate_cubins"));
   request.incumbent_cubins = TRY(files_of(json, "incumbent_cubins"));
   request.baseline_cubins = TRY(files_of(json, "baseline_cubins"));
   if (json.contains("peaks")) request.peaks = peaks_from(json.at("peaks"));
   if (request.mode == BenchMode::peaks || request.mode == BenchMode::device) return request;
   TRY(require(request.task_folder / "task.toml", "task_folder"));
-  TRY(require(request.candidate, "candidate"));
-  TRY(require(request.baseline, "baseline"));
   TRY(require(request.oracle, "oracle"));
   TRY(require(request.emulation, "emulation"));
+  if (request.mode == BenchMode::oracles) {
+    TRY(require(request.judge_cubin, "judge_cubin"));
+    TRY(require(request.cpu_oracle, "cpu_oracle"));
+    return request;
+  }
+  TRY(require(request.candidate, "candidate"));
+  TRY(require(request.baseline, "baseline"));
   TRY(require(request.worker, "worker"));
   if (!request.incumbent.empty()) TRY(require(request.incumbent, "incumbent"));
   return request;

@@ -11,7 +11,7 @@
 
 namespace marathon {
 
-enum class BenchMode { evaluate, noise, mutants, peaks, device, run_once, pairs };
+enum class BenchMode { evaluate, noise, mutants, oracles, peaks, device, run_once, pairs };
 
 // Measured peaks of one core: arithmetic, and reading at four sizes of the data.
 struct Peaks {
@@ -36,6 +36,8 @@ struct BenchRequest {
 
   // On a GPU: the cubins of each implementation beside its library, and of the judge's own kernels.
   std::filesystem::path judge_cubin;  // empty: a task for the CPU
+  std::filesystem::path cpu_oracle;  // oracles: the task's oracle in C++
+  double oracle_flops = 5e9;         // oracles: of the largest shape that is looked at
   std::vector<std::filesystem::path> candidate_cubins, incumbent_cubins, baseline_cubins;
   int64_t gpu = 0;  // ordinal
   bool on_gpu() const { return !judge_cubin.empty(); }

@@ -138,21 +138,22 @@ int judge_fill(const Launch& launch) {
 }
 
 int judge_poison(const Launch& launch) {
-  const int64_t words = launch.parameter<int64_t>(1);
-  uint64_t* to = launch.memory<uint64_t>(0, words, true);
+  const int64_t begin = launch.parameter<int64_t>(1), end = launch.parameter<int64_t>(2);
+  uint64_t* to = launch.memory<uint64_t>(0, end, true);
   if (!to) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  for (int64_t i = 0; i < words; ++i)
-    to[i] = mixed(launch.parameter<uint64_t>(2), static_cast<uint64_t>(i));
+  for (int64_t i = begin; i < end; ++i)
+    to[i] = mixed(launch.parameter<uint64_t>(3), static_cast<uint64_t>(i));
   return CUDA_SUCCESS;
 }
 
 int judge_find_damage(const Launch& launch) {
   const int64_t begin = launch.parameter<int64_t>(1), end = launch.parameter<int64_t>(2);
-  const uint64_t* words = launch.memory<uint64_t>(0, end, false);
+  const uint8_t* bytes = launch.memory<uint8_t>(0, end, false);
   uint64_t* first = launch.memory<uint64_t>(4, 1, true);
-  if (!words || !first) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!bytes || !first) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (int64_t i = begin; i < end; ++i) {
-    if (words[i] != mixed(launch.parameter<uint64_t>(3), static_cast<uint64_t>(i)))
+    const uint64_t word = mixed(launch.parameter<uint64_t>(3), static_cast<uint64_t>(i / 8));
+    if (bytes[i] != static_cast<uint8_t>(word >> (i % 8 * 8)))
       *first = std::min(*first, static_cast<uint64_t>(i));
   }
   return CUDA_SUCCESS;

@@ -180,7 +180,7 @@ class CaptureServer {
     }
     // What is trusted may launch what a plan cannot hold (kernels of a library): it stays here.
     if (entries_.is_trusted)
-      TRY(replayer_->add_captured(json_int(body, "shape"), graphs, poisoned_of(body)));
+      TRY(replayer_->add_captured(json_int(body, "shape"), graphs, replay_memory_of(body)));
     for (CUgraph graph : graphs) gpu_.driver->cuGraphDestroy(graph);
     if (entries_.is_trusted) return Json{{"planned", graphs.size()}};
     const std::string file = json_string(body, "file");

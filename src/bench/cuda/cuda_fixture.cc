@@ -37,6 +37,18 @@ const char* const cubin =
     "kernel out_of_bounds_a cost_ns=10000 param_sizes=8,8,4\n"
     "kernel hang_a\n";
 
+const char* const judge_cubin =
+    "fakecubin 1\n"
+    "kernel marathon_fill param_sizes=8,4,8,8,4,8,8,8,8\n"
+    "kernel marathon_poison param_sizes=8,8,8,8\n"
+    "kernel marathon_find_damage param_sizes=8,8,8,8,8\n"
+    "kernel marathon_digest param_sizes=8,8,8\n"
+    "kernel marathon_read param_sizes=8,8,8\n"
+    "kernel marathon_rows param_sizes=192,8\n"
+    "kernel marathon_probe param_sizes=8,8\n"
+    "kernel marathon_copy param_sizes=8,8,8\n"
+    "kernel marathon_matmul param_sizes=8,8,8\n";
+
 void in_process(const std::string& faults, const std::function<void()>& body,
                 const std::map<std::string, std::string>& environment) {
   ASSERT_NE(std::getenv("MARATHON_CUDA_DRIVER"), nullptr)

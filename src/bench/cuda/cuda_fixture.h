@@ -20,6 +20,8 @@ void in_process(const std::string& faults, const std::function<void()>& body,
 
 // Kernels that every test may use, each 10 µs long but slow_: see the text in the .cc.
 extern const char* const cubin;
+// The judge's own.
+extern const char* const judge_cubin;
 
 // The GPU with a stream and the kernels of `cubin`. Dies in the constructor when it cannot be had.
 class Lab {

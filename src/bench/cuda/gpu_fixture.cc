@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "bench/cuda/cuda_fixture.h"
 
 namespace marathon {
 
@@ -109,18 +110,6 @@ constexpr const char* kernels_text =
     "kernel hang_1\n"
     "kernel ecc_1\n";
 
-constexpr const char* judge_text =
-    "fakecubin 1\n"
-    "kernel marathon_fill param_sizes=8,4,8,8,4,8,8,8,8\n"
-    "kernel marathon_poison param_sizes=8,8,8\n"
-    "kernel marathon_find_damage param_sizes=8,8,8,8,8\n"
-    "kernel marathon_digest param_sizes=8,8,8\n"
-    "kernel marathon_read param_sizes=8,8,8\n"
-    "kernel marathon_rows param_sizes=192,8\n"
-    "kernel marathon_probe param_sizes=8,8\n"
-    "kernel marathon_copy param_sizes=8,8,8\n"
-    "kernel marathon_matmul param_sizes=8,8,8\n";
-
 // What a compiler of CUDA would put into the library by itself.
 constexpr const char* launch_text = R"(
 #include "marathon_kernel.h"
@@ -167,7 +156,7 @@ GpuToy::GpuToy() : folder_(std::move(*TempFolder::make("marathon-gpu-toy"))) {
       << "MARATHON_CUDA_DRIVER must name libfakecuda.so: run this by ctest";
   EXPECT_TRUE(write_file(folder() / "task.toml", task_text));
   EXPECT_TRUE(write_file(folder() / "kernels.cubin", cubin_of(kernels_text)));
-  EXPECT_TRUE(write_file(folder() / "judge.cubin", judge_text));
+  EXPECT_TRUE(write_file(folder() / "judge.cubin", cuda_test::judge_cubin));
 }
 
 void GpuToy::change_task(const std::map<std::string, std::string>& replace) const {

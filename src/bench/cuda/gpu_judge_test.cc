@@ -135,6 +135,40 @@ TEST_F(GpuJudge, OverrunsTouchCanaries) {
          VerdictKind::wrong, "behind output y");
 }
 
+// R C is odd at R17-C33 alone: 4 bytes behind the last output's end are in the same word of 8 as it.
+TEST_F(GpuJudge, OverrunsOfOneElementTouchCanaries) {
+  const std::string past = "if (R == 17) launch(\"fill32_1\", stream, {}, R * C + 1, 0);";
+  for (const char* output : {"y", "c"}) {
+    std::string one_past = past;
+    one_past.replace(one_past.find("{}"), 2, output);
+    expect(judge(one_past + GpuToy::honest_body(200)), VerdictKind::wrong,
+           std::string(" bytes behind output ") + output);
+  }
+}
+
+TEST_F(GpuJudge, OverrunsOfOneByteTouchCanaries) {
+  // Copies end where they are told to: a byte behind y, and the byte before it.
+  expect(judge("launch(\"copy_10\", stream, x, y, R * C * 4 + 1);" + GpuToy::honest_body(200)),
+         VerdictKind::wrong, "it wrote 1 bytes behind output y");
+  expect(judge("launch(\"copy_10\", stream, x, (char*)c - 1, (int64_t)4);" +
+               GpuToy::honest_body(200)),
+         VerdictKind::wrong, "it wrote 1 bytes before output c");
+}
+
+// 13 bytes are given as 16: they are overwritten in whole words.
+TEST_F(GpuJudge, OverrunsOfTheWorkspaceTouchCanaries) {
+  const std::string asks =
+      "extern \"C\" int64_t marathon_workspace_bytes(const int64_t*, int64_t) { return 13; }\n";
+  const auto writes = [&](const char* bytes) {
+    return toy_.judged(toy_.request(toy_.candidate(
+        std::string("launch(\"copy_10\", stream, x, args->workspace, (int64_t)") + bytes + ");" +
+            GpuToy::honest_body(200),
+        asks)));
+  };
+  expect(writes("17"), VerdictKind::wrong, "it wrote 1 bytes behind its workspace");
+  expect(writes("16"), VerdictKind::faster, "times the speed of the baseline");
+}
+
 TEST_F(GpuJudge, AnIllegalAccessIsTheCandidates) {
   expect(judge("launch(\"fill32_1\", stream, y, (int64_t)1 << 40, 0);"), VerdictKind::crashed,
          "CUDA_ERROR_ILLEGAL_ADDRESS");
@@ -152,6 +186,17 @@ TEST_F(GpuJudge, ARefusalOfItsOwnCode) {
 TEST_F(GpuJudge, AKernelOfNoCubinIsRefused) {
   const Json request = with(toy_.request(toy_.honest(200)), {{"candidate_cubins", Json::array()}});
   expect(toy_.judged(request), VerdictKind::rule_broken, "kernel scale_f32_200 is none that this");
+}
+
+// The start of a worker is not a candidate's to use up: only its first answer may wait for it.
+TEST_F(GpuJudge, AHangOnDecoysIsEndedAfterItsTime) {
+  expect(judge(GpuToy::honest_body(200) + "launch(\"hang_1\", stream);"), VerdictKind::timed_out,
+         "it took longer than 2.0 s");
+  const Verdict second = toy_.judged(toy_.request(toy_.candidate(
+      GpuToy::honest_body(200),
+      "#include <unistd.h>\nextern \"C\" int64_t marathon_workspace_bytes(const int64_t* dims, "
+      "int64_t) { if (dims[0] == 20) for (;;) pause(); return 0; }\n")));
+  expect(second, VerdictKind::timed_out, "it took longer than 1.0 s");
 }
 
 // It ends on decoys, the first of three calls a shape, and never in a replay.

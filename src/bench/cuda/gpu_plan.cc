@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/cubin.h"
+#include "bench/cuda/replay_server.h"
 
 namespace marathon {
 
@@ -16,7 +18,8 @@ namespace {
 
 constexpr int64_t max_cubin_bytes = 256LL << 20;
 constexpr int64_t max_workspace_bytes = 32LL << 30;
-constexpr double start_limit_s = 60, replay_start_limit_s = 60;
+// Of Python with torch, before a worker's first answer; of opening the GPU.
+constexpr double start_limit_s = 60, open_limit_s = 60, replay_start_limit_s = 60;
 // Lower in the address space than the driver's own allocations, so that a replayer finds it free.
 constexpr uint64_t wished_address = 0x600000000000;
 
@@ -45,19 +48,13 @@ Json sets_of(const GpuShape& shape) {
   return sets;
 }
 
-Json poisoned_json(const GpuSession& session, const GpuPlans& plans, const GpuShape& shape) {
-  Json poisoned = Json::array();
-  for (const std::vector<AddressRange>& set :
-       session.poisoned_ranges(shape, plans.arenas[output_arena].address)) {
-    Json ranges = Json::array();
-    for (const AddressRange& range : set)
-      ranges.push_back({{"address", range.address}, {"bytes", range.bytes}});
-    poisoned.push_back(ranges);
-  }
-  return poisoned;
+Json memory_json(const GpuSession& session, const GpuPlans& plans, const GpuShape& shape) {
+  return to_json(session.replay_memory(shape, plans.arenas[input_arena].address,
+                                       plans.arenas[output_arena].address));
 }
 
-// Runs it on decoys and captures one graph a set; `file`: where the plan goes.
+// Runs it on decoys and captures one graph a set; `file`: where the plan goes. Two limits: the call
+// itself and the captures. A trusted baseline may tune its library's kernels meanwhile.
 GpuProcess::Answer ask_for_plan(GpuSession& session, const GpuPlans& plans, const GpuShape& shape,
                                 GpuProcess& worker, const fs::path& file) {
   return worker.ask({{"do", "plan"},
@@ -66,9 +63,9 @@ GpuProcess::Answer ask_for_plan(GpuSession& session, const GpuPlans& plans, cons
                      {"extents", shape.plan.extents},
                      {"workspace_bytes", shape.plan.sizes.workspace_bytes},
                      {"sets", sets_of(shape)},
-                     {"poisoned", poisoned_json(session, plans, shape)},
+                     {"memory", memory_json(session, plans, shape)},
                      {"file", file.string()}},
-                    session.task().measure.timeout_s * 2 + start_limit_s);
+                    session.task().measure.timeout_s * 2 + (plans.trusted ? start_limit_s : 0));
 }
 
 Status fill_decoys(GpuSession& session, const GpuShape& shape) {
@@ -202,11 +199,12 @@ class Planner {
   // The largest wish is given to all, so that addresses tell nothing.
   Result<bool> ask_workspaces() {
     for (Running& worker : workers_) {
+      double start_s = start_limit_s;
       for (GpuShape& shape : session_.shapes()) {
         if (!is_looked_at(session_, shape)) continue;
         const GpuProcess::Answer answer =
             worker.process->ask({{"do", "workspace"}, {"dims", shape.plan.dims}},
-                               session_.task().measure.timeout_s + start_limit_s);
+                               session_.task().measure.timeout_s + std::exchange(start_s, 0));
         if (answer.failure) return note(worker.arm, *answer.failure, &shape);
         const int64_t bytes = json_int(*answer.body, "bytes", -1);
         if (bytes < 0 || bytes > max_workspace_bytes) {
@@ -216,8 +214,9 @@ class Planner {
                                    max_workspace_bytes)},
                       &shape);
         }
+        // Whole words: they are overwritten as such.
         int64_t& most = shape.plan.sizes.workspace_bytes;
-        most = std::max(most, bytes);
+        most = std::max(most, (bytes + 7) / 8 * 8);
         if (bytes > most_workspace_) {
           most_workspace_ = bytes;
           most_of_ = worker.arm;
@@ -261,7 +260,7 @@ class Planner {
            {"gpu", session_.request().gpu},
            {"arenas", arenas},
            {"judge_cubin", session_.request().judge_cubin.string()}},
-          start_limit_s,
+          open_limit_s,
           numbers);
       if (answer.failure) return note(worker.arm, *answer.failure, nullptr);
       const Json addresses = answer.body->value("addresses", Json::array());
@@ -383,7 +382,7 @@ std::optional<WorkerFailure> add_shape(GpuSession& session, const GpuPlans& plan
       .ask({{"do", "add"},
             {"shape", shape.index},
             {"file", plans.files[shape.index].string()},
-            {"poisoned", poisoned_json(session, plans, shape)}},
+            {"memory", memory_json(session, plans, shape)}},
            replay_start_limit_s)
       .failure;
 }

@@ -286,18 +286,26 @@ Status GpuSession::run_oracle(void* entry, const GpuShape& shape, const GpuSolve
 Status GpuSession::poison(const GpuShape& shape, int64_t set, uint64_t seed) {
   const size_t s = static_cast<size_t>(set);
   TRY(kernels_->poison(arena(output_arena).address() + static_cast<uint64_t>(shape.output_begin[s]),
-                       shape.output_end[s] - shape.output_begin[s], seed, stream_));
+                       0, (shape.output_end[s] - shape.output_begin[s]) / 8, seed, stream_));
   return synchronise();
 }
 
-std::vector<std::vector<AddressRange>> GpuSession::poisoned_ranges(const GpuShape& shape,
-                                                                   uint64_t base) const {
-  std::vector<std::vector<AddressRange>> ranges;
+ReplayMemory GpuSession::replay_memory(const GpuShape& shape, uint64_t inputs,
+                                       uint64_t outputs) const {
+  const auto range = [](uint64_t base, int64_t begin, int64_t end) {
+    return AddressRange{base + static_cast<uint64_t>(begin), end - begin};
+  };
+  ReplayMemory memory;
   for (size_t s = 0; s < shape.output_begin.size(); ++s) {
-    ranges.push_back({{base + static_cast<uint64_t>(shape.output_begin[s]),
-                       shape.output_end[s] - shape.output_begin[s]}});
+    const int64_t workspace = shape.workspaces[s];
+    memory.sets.push_back(
+        {range(outputs, shape.output_begin[s], shape.output_end[s]),
+         range(outputs, workspace, workspace + shape.plan.sizes.workspace_bytes),
+         range(inputs, shape.input_begin[s], shape.input_end[s])});
   }
-  return ranges;
+  // A larger shape's part of the arena.
+  memory.rest = range(outputs, shape.output_end.back(), arena(output_arena).bytes());
+  return memory;
 }
 
 Result<uint64_t> GpuSession::digest(uint64_t from, int64_t bytes) {
@@ -373,39 +381,47 @@ Result<ErrorFigures> GpuSession::errors(const GpuShape& shape, const GpuSolved& 
 }
 
 Result<std::string> GpuSession::broken_canary(const GpuShape& shape, int64_t set, uint64_t seed) {
+  struct Buffer {
+    int64_t begin, end;
+    std::string name;
+  };
   const size_t s = static_cast<size_t>(set);
   const int64_t begin = shape.output_begin[s], end = shape.output_end[s];
-  const uint64_t base = arena(output_arena).address() + static_cast<uint64_t>(begin);
-  // Gaps between what may be written, in words from `begin`.
-  std::vector<std::pair<int64_t, int64_t>> used;
+  std::vector<Buffer> buffers;
   for (size_t t = 0; t < task_.tensors.size(); ++t) {
-    if (shape.plan.sizes.is_output[t])
-      used.emplace_back(shape.offsets[s][t], shape.offsets[s][t] + shape.plan.sizes.tensor_bytes[t]);
+    if (!shape.plan.sizes.is_output[t]) continue;
+    const int64_t from = shape.offsets[s][t];
+    buffers.push_back(
+        {from, from + shape.plan.sizes.tensor_bytes[t], "output " + task_.tensors[t].name});
   }
-  used.emplace_back(shape.workspaces[s], shape.workspaces[s] + shape.plan.sizes.workspace_bytes);
-  std::sort(used.begin(), used.end());
+  const int64_t workspace = shape.workspaces[s];
+  buffers.push_back({workspace, workspace + shape.plan.sizes.workspace_bytes, "its workspace"});
+  std::sort(buffers.begin(), buffers.end(),
+            [](const Buffer& a, const Buffer& b) { return a.begin < b.begin; });
+  // The least byte that was changed between them, counted from `begin`.
+  const uint64_t base = arena(output_arena).address() + static_cast<uint64_t>(begin);
   const uint64_t first = small_->address() + 8;
   TRY(gpu_.driver->ok(gpu_.driver->cuMemsetD8Async(first, 0xff, 8, stream_), "clear"));
   int64_t at = begin;
-  for (const auto& [from, to] : used) {
-    TRY(kernels_->find_damage(base, (at - begin) / 8, (from - begin) / 8, seed, first, stream_));
-    at = (to + 7) / 8 * 8;
+  for (const Buffer& buffer : buffers) {
+    TRY(kernels_->find_damage(base, at - begin, buffer.begin - begin, seed, first, stream_));
+    at = buffer.end;
   }
-  TRY(kernels_->find_damage(base, (at - begin) / 8, (end - begin) / 8, seed, first, stream_));
+  TRY(kernels_->find_damage(base, at - begin, end - begin, seed, first, stream_));
   TRY(synchronise());
   uint64_t found = 0;
-  TRY(gpu_.driver->ok(gpu_.driver->cuMemcpyDtoH(&found, first, 8), "read a word"));
+  TRY(gpu_.driver->ok(gpu_.driver->cuMemcpyDtoH(&found, first, 8), "read a place"));
   if (found == ~uint64_t{0}) return std::string();
-  const int64_t place = begin + static_cast<int64_t>(found) * 8;
-  for (size_t t = 0; t < task_.tensors.size(); ++t) {
-    const int64_t from = shape.offsets[s][t], to = from + shape.plan.sizes.tensor_bytes[t];
-    if (!shape.plan.sizes.is_output[t]) continue;
-    if (place >= to - 8 && place < to + canary_bytes + alignment)
-      return fmt::format("it wrote {} bytes behind output {}", place - to + 8, task_.tensors[t].name);
-    if (place < from && place >= from - canary_bytes)
-      return fmt::format("it wrote {} bytes before output {}", from - place, task_.tensors[t].name);
+  const int64_t place = begin + static_cast<int64_t>(found);
+  const Buffer* before = nullptr;
+  for (const Buffer& buffer : buffers) {
+    if (buffer.end > place) {
+      if (before && place - before->end < buffer.begin - place) break;
+      return fmt::format("it wrote {} bytes before {}", buffer.begin - place, buffer.name);
+    }
+    before = &buffer;
   }
-  return std::string("it wrote outside of its workspace");
+  return fmt::format("it wrote {} bytes behind {}", place - before->end + 1, before->name);
 }
 
 Result<double> GpuSession::idle_probe() {

@@ -70,6 +70,7 @@ class GpuSession {
   Random& random() { return random_; }
   const DeviceArena& arena(GpuArena which) const { return *arenas_[static_cast<size_t>(which)]; }
 
+  uint64_t address(const GpuShape& shape, int64_t set, size_t tensor) const;
   // Fresh inputs into one buffer set. Tensors with host = true keep the set's content.
   Status fill(const GpuShape& shape, int64_t set, uint64_t seed);
   // Fills, draws secret places, and lets the oracle compute what must come out.
@@ -88,7 +89,8 @@ class GpuSession {
   Result<double> idle_probe();
   Status synchronise() const;
 
-  std::vector<std::vector<AddressRange>> poisoned_ranges(const GpuShape& shape, uint64_t base) const;
+  // Of a process that has the arenas at `inputs` and `outputs`.
+  ReplayMemory replay_memory(const GpuShape& shape, uint64_t inputs, uint64_t outputs) const;
   void forget_solved();  // frees all that solve() took
 
  private:
@@ -100,7 +102,6 @@ class GpuSession {
   Result<uint64_t> take(int64_t bytes);
   Status run_oracle(void* entry, const GpuShape& shape, const GpuSolved& solved,
                     const std::vector<uint64_t>& outputs, const std::vector<int64_t>& counts);
-  uint64_t address(const GpuShape& shape, int64_t set, size_t tensor) const;
   Result<uint64_t> digest(uint64_t address, int64_t bytes);
 
   const BenchRequest& request_;

@@ -157,17 +157,18 @@ __global__ void marathon_fill(void* to, int type, int64_t count, int64_t row, in
   }
 }
 
-// Random bits over `words` words of 8 bytes.
-__global__ void marathon_poison(uint64_t* to, int64_t words, uint64_t seed) {
-  for (int64_t i = global_thread(); i < words; i += all_threads())
+// Random bits over the words [begin, end) of 8 bytes.
+__global__ void marathon_poison(uint64_t* to, int64_t begin, int64_t end, uint64_t seed) {
+  for (int64_t i = begin + global_thread(); i < end; i += all_threads())
     to[i] = mixed(seed, static_cast<uint64_t>(i));
 }
 
-// The least index in [begin, end) whose word is not the poison any more goes to *first.
-__global__ void marathon_find_damage(const uint64_t* words, int64_t begin, int64_t end,
+// The least index in [begin, end) whose byte is not the poison any more goes to *first.
+__global__ void marathon_find_damage(const unsigned char* bytes, int64_t begin, int64_t end,
                                      uint64_t seed, unsigned long long* first) {
   for (int64_t i = begin + global_thread(); i < end; i += all_threads()) {
-    if (words[i] != mixed(seed, static_cast<uint64_t>(i)))
+    const uint64_t word = mixed(seed, static_cast<uint64_t>(i / 8));
+    if (bytes[i] != static_cast<unsigned char>(word >> (i % 8 * 8)))
       atomicMin(first, static_cast<unsigned long long>(i));
   }
 }

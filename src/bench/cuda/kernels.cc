@@ -65,8 +65,9 @@ Status JudgeKernels::fill(const Fill& fill, CUstream stream) const {
                 fill.b, fill.norm, fill.seed);
 }
 
-Status JudgeKernels::poison(uint64_t to, int64_t bytes, uint64_t seed, CUstream stream) const {
-  return launch(w_poison, bytes / 8, stream, to, bytes / 8, seed);
+Status JudgeKernels::poison(uint64_t base, int64_t begin, int64_t end, uint64_t seed,
+                            CUstream stream) const {
+  return launch(w_poison, end - begin, stream, base, begin, end, seed);
 }
 
 Status JudgeKernels::find_damage(uint64_t base, int64_t begin, int64_t end, uint64_t seed,

@@ -53,10 +53,12 @@ class JudgeKernels {
     uint64_t seed = 0;
   };
   Status fill(const Fill& fill, cuda::CUstream stream) const;
-  // Whole words of 8 bytes; the poison is a pure function of seed and place.
-  Status poison(uint64_t to, int64_t bytes, uint64_t seed, cuda::CUstream stream) const;
-  // The words [begin, end) of a poisoned range that starts at `base`. `first` (device, 8 bytes) must
-  // hold ~0 before.
+  // The words [begin, end) of 8 bytes of a range that starts at `base`; the poison is a pure function
+  // of seed and place.
+  Status poison(uint64_t base, int64_t begin, int64_t end, uint64_t seed,
+                cuda::CUstream stream) const;
+  // The bytes [begin, end) of a poisoned range that starts at `base`: the least one that was changed
+  // goes to `first` (device, 8 bytes), which must hold ~0 before.
   Status find_damage(uint64_t base, int64_t begin, int64_t end, uint64_t seed, uint64_t first,
                      cuda::CUstream stream) const;
   Status digest(uint64_t base, int64_t bytes, uint64_t sum, cuda::CUstream stream) const;

@@ -219,24 +219,23 @@ Result<CUgraphExec> Replayer::instantiate(CUgraph graph) {
   return ready;
 }
 
-Status Replayer::add(int64_t shape, const Plan& plan,
-                     std::vector<std::vector<AddressRange>> poisoned) {
-  if (poisoned.size() != plan.graphs.size())
+Status Replayer::add(int64_t shape, const Plan& plan, ReplayMemory memory) {
+  if (memory.sets.size() != plan.graphs.size())
     return fail(Fault::invalid, "the plan has another number of buffer sets than the judge");
   forget(shape);
   Ready& ready = shapes_[shape];
-  ready.poisoned = std::move(poisoned);
+  ready.memory = std::move(memory);
   for (const PlanGraph& graph : plan.graphs) ready.graphs.push_back(TRY(build(graph)));
   return gpu_->driver->ok(gpu_->driver->cuStreamSynchronize(stream_), "upload the graphs");
 }
 
 Status Replayer::add_captured(int64_t shape, const std::vector<CUgraph>& graphs,
-                              std::vector<std::vector<AddressRange>> poisoned) {
-  if (poisoned.size() != graphs.size())
+                              ReplayMemory memory) {
+  if (memory.sets.size() != graphs.size())
     return fail(Fault::invalid, "another number of graphs than of buffer sets");
   forget(shape);
   Ready& ready = shapes_[shape];
-  ready.poisoned = std::move(poisoned);
+  ready.memory = std::move(memory);
   for (CUgraph graph : graphs) ready.graphs.push_back(TRY(instantiate(graph)));
   return gpu_->driver->ok(gpu_->driver->cuStreamSynchronize(stream_), "upload the graphs");
 }
@@ -262,13 +261,30 @@ Status Replayer::flush() {
   TRY(driver.ok(driver.cuMemsetD32Async(scratch_, 0, static_cast<size_t>(half / 4), stream_),
                 "write over L2"));
   // Clean lines last: dirty ones would be written back inside of the window.
-  return judge_[0].read(scratch_ + static_cast<uint64_t>(half), half,
-                        scratch_ + static_cast<uint64_t>(2 * half), stream_);
+  return read({scratch_ + static_cast<uint64_t>(half), half});
 }
 
-Status Replayer::poison(const Ready& ready, int64_t set, uint64_t seed) {
-  for (const AddressRange& range : ready.poisoned[static_cast<size_t>(set)])
-    TRY(judge_[0].poison(range.address, range.bytes, seed, stream_));
+Status Replayer::read(const AddressRange& range) {
+  const uint64_t sink = scratch_ + static_cast<uint64_t>(4 * gpu_->l2_bytes / 16 * 16);
+  return judge_[0].read(range.address, range.bytes, sink, stream_);
+}
+
+Status Replayer::poison(const AddressRange& range, uint64_t seed) {
+  return judge_[0].poison(range.address, 0, range.bytes / 8, seed, stream_);
+}
+
+Status Replayer::wipe(const ReplayMemory& memory, const std::set<int64_t>& kept, uint64_t seed) {
+  TRY(poison(memory.rest, ~seed));
+  for (size_t s = 0; s < memory.sets.size(); ++s) {
+    const auto& [own, workspace, inputs] = memory.sets[s];
+    if (!kept.contains(static_cast<int64_t>(s))) {
+      TRY(poison(own, seed));
+      continue;
+    }
+    // The same bits as before: what stands round the workspace may not change.
+    const int64_t begin = static_cast<int64_t>(workspace.address - own.address) / 8;
+    TRY(judge_[0].poison(own.address, begin, begin + workspace.bytes / 8, seed, stream_));
+  }
   return {};
 }
 
@@ -298,20 +314,22 @@ Result<ReplayTimes> Replayer::run(int64_t shape, const std::vector<int64_t>& set
   for (int64_t i = 0; i < discard && !sets.empty(); ++i) {
     const int64_t set = sets[static_cast<size_t>(i) % sets.size()];
     const Ready* found = TRY(ready(shape, set));
-    TRY(poison(*found, set, seed ^ static_cast<uint64_t>(i)));
+    TRY(poison(found->memory.sets[static_cast<size_t>(set)].own, seed ^ static_cast<uint64_t>(i)));
     TRY(driver.ok(driver.cuGraphLaunch(found->graphs[static_cast<size_t>(set)], stream_), "replay"));
   }
-  for (const int64_t set : sets) {
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const int64_t set = sets[i];
     const Ready* found = TRY(ready(shape, set));
-    CUgraphExec graph = found->graphs[static_cast<size_t>(set)];
-    if (cache == GpuCache::warm) {
-      TRY(poison(*found, set, ~seed));
-      TRY(driver.ok(driver.cuGraphLaunch(graph, stream_), "replay"));
-    }
-    // What a replay left is overwritten before the next one: nothing is remembered in between.
-    TRY(poison(*found, set, seed));
-    if (cache == GpuCache::cold) TRY(flush());
-    times.event_ns.push_back(TRY(time_one(graph)));
+    // What any replay left anywhere is overwritten: nothing is remembered, and nothing is computed
+    // for a set whose turn has not come.
+    std::set<int64_t> kept(sets.begin(), sets.begin() + static_cast<int64_t>(i));
+    for (size_t later = i; later < sets.size(); ++later) kept.erase(sets[later]);
+    TRY(wipe(found->memory, kept, seed));
+    if (cache != GpuCache::as_it_is) TRY(flush());
+    // Only the judge runs between the wipe and the clock: a call of the candidate on these inputs
+    // could leave their answer.
+    if (cache == GpuCache::warm) TRY(read(found->memory.sets[static_cast<size_t>(set)].inputs));
+    times.event_ns.push_back(TRY(time_one(found->graphs[static_cast<size_t>(set)])));
   }
   times.wall_ns = static_cast<double>(monotonic_ns() - start_ns);
   return times;

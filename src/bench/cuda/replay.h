@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,24 @@ namespace marathon {
 
 enum class GpuCache {
   cold,     // twice L2 of zeros written, twice L2 of clean lines read, persisting lines reset
-  warm,     // the same call ran just before
+  warm,     // as cold, and the set's inputs read after that: as much of them as fits is in L2
   as_it_is  // not timed for a figure
 };
 
 struct AddressRange {
   uint64_t address = 0;
   int64_t bytes = 0;
+};
+
+// What belongs to one shape of the judge's buffers. Together the sets' own ranges and the rest are
+// all that a candidate can write.
+struct ReplayMemory {
+  struct Set {
+    AddressRange own;  // outputs, workspace and what lies between
+    AddressRange workspace, inputs;  // the workspace is a part of it
+  };
+  std::vector<Set> sets;
+  AddressRange rest;
 };
 
 // Event times of single replays, and the process's own clock over all of them.
@@ -38,15 +50,15 @@ class Replayer {
   Replayer& operator=(Replayer&&) = delete;
   ~Replayer();
 
-  // `poisoned`: by buffer set, what is overwritten before each replay of it.
-  Status add(int64_t shape, const Plan& plan, std::vector<std::vector<AddressRange>> poisoned);
+  Status add(int64_t shape, const Plan& plan, ReplayMemory memory);
   // Graphs that were captured in this process: of a trusted baseline.
   Status add_captured(int64_t shape, const std::vector<cuda::CUgraph>& graphs,
-                      std::vector<std::vector<AddressRange>> poisoned);
+                      ReplayMemory memory);
   void forget(int64_t shape);
 
   // Replays each of `sets` once, in that order, alone, behind a blocked stream, so that no launch gap
-  // is in the window. `discard` replays come before and do not count.
+  // is in the window. `discard` replays come before and do not count. Before each timed replay all
+  // that can be written is overwritten but the outputs that still have to be looked at.
   Result<ReplayTimes> run(int64_t shape, const std::vector<int64_t>& sets, GpuCache cache,
                           int64_t discard, uint64_t seed);
   // One replay of one set with nothing around it, between the marks that a profiler looks for.
@@ -57,8 +69,8 @@ class Replayer {
 
  private:
   struct Ready {
-    std::vector<cuda::CUgraphExec> graphs;             // by buffer set
-    std::vector<std::vector<AddressRange>> poisoned;  // likewise
+    std::vector<cuda::CUgraphExec> graphs;  // by buffer set
+    ReplayMemory memory;
   };
   explicit Replayer(const Gpu& gpu) : gpu_(&gpu) {}
   Status prepare(const std::string& judge_image);
@@ -68,7 +80,10 @@ class Replayer {
   Result<cuda::CUgraphExec> build(const PlanGraph& plan);
   Result<cuda::CUgraphExec> instantiate(cuda::CUgraph graph);
   Status flush();
-  Status poison(const Ready& ready, int64_t set, uint64_t seed);
+  Status read(const AddressRange& range);
+  Status poison(const AddressRange& range, uint64_t seed);
+  // Everything, but of the sets in `kept` only the workspace.
+  Status wipe(const ReplayMemory& memory, const std::set<int64_t>& kept, uint64_t seed);
   Result<double> time_one(cuda::CUgraphExec graph);
   Result<Ready*> ready(int64_t shape, int64_t set);
 

@@ -71,7 +71,7 @@ class ReplayServer {
   Result<Json> add(const Json& body) {
     const Plan plan = TRY(plan_from_json(
         TRY(parse_json(TRY(read_file(json_string(body, "file"), max_plan_file_bytes))))));
-    TRY(replayer_->add(json_int(body, "shape"), plan, poisoned_of(body)));
+    TRY(replayer_->add(json_int(body, "shape"), plan, replay_memory_of(body)));
     return Json{{"added", true}};
   }
 

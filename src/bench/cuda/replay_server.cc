@@ -13,18 +13,30 @@ Result<GpuCache> cache_of(const std::string& name) {
   return fail(Fault::invalid, "no cache state " + name);
 }
 
+Json json_of(const AddressRange& range) {
+  return {{"address", range.address}, {"bytes", range.bytes}};
+}
+
+AddressRange range_of(const Json& json) {
+  return {static_cast<uint64_t>(json_int(json, "address")), json_int(json, "bytes")};
+}
+
 }  // namespace
 
-std::vector<std::vector<AddressRange>> poisoned_of(const Json& body) {
-  std::vector<std::vector<AddressRange>> poisoned;
-  for (const Json& set : body.at("poisoned")) {
-    poisoned.emplace_back();
-    for (const Json& range : set) {
-      poisoned.back().push_back({static_cast<uint64_t>(json_int(range, "address")),
-                                 json_int(range, "bytes")});
-    }
-  }
-  return poisoned;
+Json to_json(const ReplayMemory& memory) {
+  Json sets = Json::array();
+  for (const auto& [own, workspace, inputs] : memory.sets)
+    sets.push_back({json_of(own), json_of(workspace), json_of(inputs)});
+  return {{"sets", sets}, {"rest", json_of(memory.rest)}};
+}
+
+ReplayMemory replay_memory_of(const Json& body) {
+  const Json& json = body.at("memory");
+  ReplayMemory memory;
+  for (const Json& set : json.at("sets"))
+    memory.sets.push_back({range_of(set.at(0)), range_of(set.at(1)), range_of(set.at(2))});
+  memory.rest = range_of(json.at("rest"));
+  return memory;
 }
 
 Result<Json> answer_of_replayer(Replayer& replayer, const std::string& what, const Json& body) {

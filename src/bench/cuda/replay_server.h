@@ -10,7 +10,8 @@ namespace marathon {
 // "run", "batch", "once" and "forget".
 Result<Json> answer_of_replayer(Replayer& replayer, const std::string& what, const Json& body);
 
-// The field "poisoned": by buffer set, what is overwritten before each replay.
-std::vector<std::vector<AddressRange>> poisoned_of(const Json& body);
+// The field "memory" of "add" and "plan".
+Json to_json(const ReplayMemory& memory);
+ReplayMemory replay_memory_of(const Json& body);
 
 }  // namespace marathon

@@ -1,6 +1,6 @@
 // expect: wrong
 // writes behind its workspace
-// reason: outside of its workspace
+// reason: behind its workspace
 #include "prefix.cuh"
 
 extern "C" int64_t marathon_workspace_bytes(const int64_t*, int64_t) { return 4096; }

@@ -261,6 +261,52 @@ TEST_F(GpuJudge, WithoutAFitGpuASentenceSaysWhatToDo) {
   }
 }
 
+// ---- the task's own checker
+
+std::map<std::string, Json> mutants_at(const Json& answer, const std::string& shape) {
+  std::map<std::string, Json> found;
+  if (!answer.contains("mutants")) return found;
+  for (const Json& mutant : answer.at("mutants"))
+    if (json_string(mutant, "shape") == shape) found[json_string(mutant, "mutant")] = mutant;
+  return found;
+}
+
+TEST_F(GpuJudge, MutantsOfAnHonestOutputAreRefused) {
+  const Json answer = toy_.answer(with(toy_.request(toy_.honest(200)), {{"mode", "mutants"}}));
+  for (const char* shape : {"R64-C100", "R20-C300"}) {
+    const std::map<std::string, Json> mutants = mutants_at(answer, shape);
+    ASSERT_GE(mutants.size(), 22u);
+    for (const auto& [name, mutant] : mutants) {
+      EXPECT_TRUE(json_bool(mutant, "refused")) << name << ": " << json_string(mutant, "reason");
+      // Nothing is carried from row to row, and nothing is summed.
+      const bool applies = name != "forgets the first half" && name != "leaves out half of a sum";
+      EXPECT_EQ(json_bool(mutant, "applicable"), applies) << name;
+    }
+  }
+  EXPECT_TRUE(mutants_at(answer, "odd").empty()) << "hidden shapes are not named";
+}
+
+TEST_F(GpuJudge, ACheckerThatLetsTooMuchPassIsFound) {
+  toy_.change_task({{"minimum = 1e-6", "minimum = 0.5"}, {"cap = 1e-5", "cap = 0.5"}});
+  const Json answer = toy_.answer(with(toy_.request(toy_.honest(200)), {{"mode", "mutants"}}));
+  std::map<std::string, Json> mutants = mutants_at(answer, "R64-C100");
+  for (const char* name : {"one row twice as large", "one zeroed row"}) {
+    EXPECT_FALSE(json_bool(mutants[name], "refused", true)) << name;
+    EXPECT_THAT(json_string(mutants[name], "reason"), HasSubstr("output y passed with an error of"));
+  }
+  for (const char* name : {"zeros", "sign flipped", "one NaN", "never written"})
+    EXPECT_TRUE(json_bool(mutants[name], "refused")) << name;
+}
+
+TEST_F(GpuJudge, AStartThatIsWrongHasNoMutants) {
+  const ProcessResult result = toy_.run_judge(
+      with(toy_.request(toy_.candidate("launch(\"scale_f32_200\", stream, x, y, R * C, 3.0f);"
+                                       "launch(\"copy_10\", stream, x, c, R * C * 4);")),
+           {{"mode", "mutants"}}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the starting solution fails at shape R64-C100: output y"));
+}
+
 // ---- the other modes
 
 TEST_F(GpuJudge, TheDeviceIsDescribed) {

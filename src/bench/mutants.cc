@@ -7,6 +7,7 @@
 
 #include "bench/check.h"
 #include "bench/core_lock.h"
+#include "bench/cuda/gpu_mutants.h"
 #include "bench/parallel.h"
 #include "bench/spoil.h"
 
@@ -15,41 +16,6 @@ namespace marathon {
 namespace {
 
 constexpr double core_wait_s = 600;
-
-// Indices along one axis of a dense tensor.
-struct Axis {
-  int64_t extent = 1, step = 1;
-  int64_t index(int64_t element) const { return element / step % extent; }
-};
-
-// The axis of `tensor` whose extent is written as `name`, if it has one.
-std::optional<Axis> axis_named(const Tensor& tensor, const std::vector<int64_t>& extents,
-                               const std::string& name) {
-  int64_t step = 1;
-  for (size_t axis = extents.size(); axis-- > 0;) {
-    if (tensor.shape[axis].text() == name) return Axis{extents[axis], step};
-    step *= extents[axis];
-  }
-  return std::nullopt;
-}
-
-// What a sequence runs over: the longest axis of an output but its last (of a vector: its only
-// one), as the task writes it.
-std::string sequence_axis(const Task& task, const ShapePlan& plan) {
-  std::string name;
-  int64_t longest = 0;
-  for (size_t i = 0; i < task.tensors.size(); ++i) {
-    if (!plan.sizes.is_output[i]) continue;
-    const std::vector<int64_t>& extents = plan.extents[i];
-    const size_t axes = extents.size() > 1 ? extents.size() - 1 : extents.size();
-    for (size_t axis = 0; axis < axes; ++axis) {
-      if (extents[axis] <= longest) continue;
-      longest = extents[axis];
-      name = task.tensors[i].shape[axis].text();
-    }
-  }
-  return name;
-}
 
 // The inputs of a set as numbers, changed element by element.
 using Change = std::function<double(size_t tensor, int64_t element, double value)>;
@@ -99,7 +65,10 @@ class MutantRun {
       return fail(Fault::invalid,
                   "the starting solution fails at shape " + plan.shape->name + ": " + failure->why);
     }
-    const Problem forgetful = TRY(without_the_first_half(plan, window));
+    const Problem forgetful =
+        TRY(without_the_first_half(plan, window, sequence_axis(session_.task, plan.extents)));
+    const Problem partial =
+        TRY(without_the_first_half(plan, window, summed_axis(session_.task, plan.extents)));
     const Problem coarse = TRY(with_coarse_inputs(plan, window));
     for (const Mutant& mutant : all_mutants()) {
       MutantOutcome outcome{mutant.name, plan.shape->name, "", true, false};
@@ -110,6 +79,8 @@ class MutantRun {
                                 window.problem(1).expected[tensor],
                                 spliced(plan, tensor, window, forgetful),
                                 coarse.tensors[tensor],
+                                partial.tensors[tensor],
+                                0,
                                 session_.random};
         try_mutant(mutant, plan, tensor, window.problem(0).expected[tensor], material, outcome);
         if (!outcome.refused) break;
@@ -122,11 +93,12 @@ class MutantRun {
   }
 
  private:
-  Result<Problem> without_the_first_half(const ShapePlan& plan, const Window& window) {
-    const std::string sequence = sequence_axis(session_.task, plan);
+  // Of the axis with that name; without a name nothing is changed.
+  Result<Problem> without_the_first_half(const ShapePlan& plan, const Window& window,
+                                         const std::string& name) {
     std::vector<std::optional<Axis>> axes;
     for (size_t i = 0; i < session_.task.tensors.size(); ++i)
-      axes.push_back(axis_named(session_.task.tensors[i], plan.extents[i], sequence));
+      axes.push_back(axis_named(session_.task.tensors[i], plan.extents[i], name));
     Problem problem =
         changed_problem(session_, plan, window, [&](size_t tensor, int64_t element, double value) {
           const std::optional<Axis>& axis = axes[tensor];
@@ -149,7 +121,7 @@ class MutantRun {
   Values spliced(const ShapePlan& plan, size_t tensor, const Window& window,
                  const Problem& forgetful) const {
     const std::optional<Axis> axis = axis_named(session_.task.tensors[tensor], plan.extents[tensor],
-                                                sequence_axis(session_.task, plan));
+                                                sequence_axis(session_.task, plan.extents));
     if (!axis) return forgetful.tensors[tensor];
     Values result = window.problem(0).expected[tensor];
     for (size_t e = 0; e < result.size(); ++e) {
@@ -195,6 +167,7 @@ class MutantRun {
 }  // namespace
 
 Result<std::vector<MutantOutcome>> run_mutants(const BenchRequest& request, const Task& task) {
+  if (request.on_gpu()) return run_gpu_mutants(request, task);
   const Fd lock = TRY(lock_core(
       request.core >= 0 ? static_cast<int>(request.core) : last_allowed_core(), core_wait_s));
   const std::unique_ptr<Session> session = TRY(make_session(request, task, request.seed));

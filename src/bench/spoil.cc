@@ -139,12 +139,14 @@ const std::vector<Mutant>& all_mutants() {
       {"never written", random_bits},
       {"the answer to other inputs", [](const Material& m) { return m.other; }},
       {"forgets the first half", [](const Material& m) { return m.forgetful; }},
+      {"leaves out half of a sum", [](const Material& m) { return m.partial; }},
       {"inputs rounded to bf16", [](const Material& m) { return m.coarse; }},
       {"output rounded to bf16", [](const Material& m) { return rounded(m.honest, DType::bf16); }},
       {"output rounded to fp16", [](const Material& m) { return rounded(m.honest, DType::fp16); }},
       {"scaled a little",
        [](const Material& m) {
-         return mapped(m.honest, [scale = small_scale(m.dtype)](double x) { return scale * x; });
+         const double scale = std::max(small_scale(m.dtype), 1 + 2 * m.allowed);
+         return mapped(m.honest, [scale](double x) { return scale * x; });
        }},
       {"one NaN", [nan](const Material& m) { return with_element(m, nan); }},
       {"all NaN", [nan](const Material& m) { return mapped(m.honest, nan); }},
@@ -163,6 +165,53 @@ const std::vector<Mutant>& all_mutants() {
        [](const Material& m) { return mapped(m.honest, [](double x) { return -x; }); }},
   };
   return list;
+}
+
+std::optional<Axis> axis_named(const Tensor& tensor, const std::vector<int64_t>& extents,
+                               const std::string& name) {
+  int64_t step = 1;
+  for (size_t axis = extents.size(); axis-- > 0;) {
+    if (tensor.shape[axis].text() == name) return Axis{extents[axis], step};
+    step *= extents[axis];
+  }
+  return std::nullopt;
+}
+
+std::string sequence_axis(const Task& task, const std::vector<std::vector<int64_t>>& extents) {
+  std::string name;
+  int64_t longest = 0;
+  for (size_t i = 0; i < task.tensors.size(); ++i) {
+    if (task.tensors[i].role != Role::output) continue;
+    const size_t all = extents[i].size(), axes = all > 1 ? all - 1 : all;
+    for (size_t axis = 0; axis < axes; ++axis) {
+      if (extents[i][axis] <= longest) continue;
+      longest = extents[i][axis];
+      name = task.tensors[i].shape[axis].text();
+    }
+  }
+  return name;
+}
+
+std::string summed_axis(const Task& task, const std::vector<std::vector<int64_t>>& extents) {
+  const auto is_kept = [&](const std::string& name) {
+    return std::any_of(task.tensors.begin(), task.tensors.end(), [&](const Tensor& tensor) {
+      return tensor.role == Role::output &&
+             std::any_of(tensor.shape.begin(), tensor.shape.end(),
+                         [&](const Expression& extent) { return extent.text() == name; });
+    });
+  };
+  std::string name;
+  int64_t longest = 1;
+  for (size_t i = 0; i < task.tensors.size(); ++i) {
+    if (task.tensors[i].role == Role::output || !is_floating(task.tensors[i].dtype)) continue;
+    for (size_t axis = 0; axis < extents[i].size(); ++axis) {
+      const std::string text = task.tensors[i].shape[axis].text();
+      if (extents[i][axis] <= longest || is_kept(text)) continue;
+      longest = extents[i][axis];
+      name = text;
+    }
+  }
+  return name;
 }
 
 bool is_harmless(const std::string& mutant, const Task& task, DType output) {

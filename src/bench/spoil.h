@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,24 @@ struct Material {
   Values forgetful;  // right in the first half of the sequence; the second never
                      // saw the first
   Values coarse;     // emulation on inputs rounded to bf16
+  Values partial;    // emulation that never saw half of what is summed over
+  double allowed;    // error that is allowed anyway: a scale must be more than that
   Random& random;
 };
+
+// Indices along one axis of a dense tensor.
+struct Axis {
+  int64_t extent = 1, step = 1;
+  int64_t index(int64_t element) const { return element / step % extent; }
+};
+// The axis of `tensor` whose extent is written as `name`, if it has one.
+std::optional<Axis> axis_named(const Tensor& tensor, const std::vector<int64_t>& extents,
+                               const std::string& name);
+// What a sequence runs over: the longest axis of an output but its last (of a vector: its only
+// one), as the task writes it. `extents` by tensor.
+std::string sequence_axis(const Task& task, const std::vector<std::vector<int64_t>>& extents);
+// What is summed over: the longest axis of an input of numbers that no output has; empty: none.
+std::string summed_axis(const Task& task, const std::vector<std::vector<int64_t>>& extents);
 
 struct Mutant {
   const char* name;

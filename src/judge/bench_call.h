@@ -10,6 +10,7 @@ namespace marathon {
 // The libraries of one evaluation.
 struct Libraries {
   BuildOutcome candidate, incumbent, baseline, oracle, emulation;
+  BuildOutcome cpu_oracle;  // of a task for a GPU, when its checker is tested
 };
 
 // An Error when marathon-judge could not work; its verdicts about a candidate are in the JSON.
@@ -66,6 +67,9 @@ Result<Implementation> read_implementation(const LoadedTask& task,
                                            const EvaluationRequest& request);
 Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
                             const EvaluationRequest& request);
+
+// The oracle in C++ of a task for a GPU.
+Result<BuildJob> cpu_oracle_job(const LoadedTask& task, const EvaluationRequest& request);
 
 // Builds baseline, oracle and emulation. Error invalid when one of them does not build: the task is
 // wrong.

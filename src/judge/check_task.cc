@@ -15,12 +15,64 @@ namespace {
 
 Status silent(const std::string&, const std::string&, double) { return {}; }
 
+// The oracle of a task for a GPU must say what the one in C++ says.
+Status check_oracles(const LoadedTask& task, const EvaluationRequest& request, Libraries& libraries,
+                     TaskCheck& check, std::stop_token stop) {
+  const auto warn = [&](const char* words) {
+    check.diagnostics.push_back({(task.folder / "task.toml").string(), 0, 0, true, words});
+  };
+  if (task.task.files.cpu_oracle.empty()) {
+    warn("nothing is compared with the oracle: write one in C++ and name it under [files] "
+         "cpu_oracle");
+    return {};
+  }
+  libraries.cpu_oracle =
+      TRY(build(TRY(cpu_oracle_job(task, request)), request.cache_folder, {}, stop));
+  if (!libraries.cpu_oracle.ok)
+    return fail(Fault::invalid, "the task's oracle in C++ does not build: " +
+                                    libraries.cpu_oracle.reason + "; repair the task");
+  const Json answer =
+      TRY(call_bench("oracles", task, request, libraries, Json::object(), silent, stop));
+  if (!answer.contains("oracles") || !answer.at("oracles").is_array())
+    return fail(Fault::system, "marathon-judge compared no oracles: " + dump_json(answer));
+  if (answer.at("oracles").empty())
+    warn("no shape is small enough to compare the oracle with the one in C++: add a hidden one");
+  for (const Json& outcome : answer.at("oracles")) {
+    const bool agrees = json_bool(outcome, "agrees");
+    check.mutants.push_back({"none: the oracle in C++", json_string(outcome, "shape"),
+                             agrees ? VerdictKind::same : VerdictKind::wrong, agrees,
+                             json_string(outcome, "reason")});
+  }
+  return {};
+}
+
+// What the build of the start breaks; of Triton nothing is known before it has run.
+Result<std::optional<std::string>> broken_start_rule(const LoadedTask& task, const BuildJob& job,
+                                                     const Libraries& libraries,
+                                                     const EvaluationRequest& request,
+                                                     std::stop_token stop) {
+  const BinaryRules rules = binary_rules(task.task, job);
+  switch (job.language) {
+    case Language::cpp:
+      return broken_library_rule(rules, libraries.candidate, request.unsafe_no_sandbox, stop);
+    case Language::cuda:
+      return broken_cuda_rule(rules, libraries.candidate);
+    case Language::triton:
+      break;
+  }
+  return std::optional<std::string>();
+}
+
 // The checker must also let pass what is right: the baseline stands for that.
 Status check_baseline(const LoadedTask& task, EvaluationRequest request, Libraries libraries,
                       TaskCheck& check, std::stop_token stop) {
   request.effort = Effort::quick;
+  // A baseline in Python launches what no candidate may: the starting solution stands alone then.
+  if (libraries.baseline.library.extension() == ".py") return {};
   libraries.candidate = libraries.baseline;
-  const Json peaks = TRY(measured_peaks(request, {}, stop));
+  const std::filesystem::path cubin =
+      is_for_gpu(task.task) ? TRY(judge_cubin(request, stop)) : std::filesystem::path();
+  const Json peaks = TRY(measured_peaks(request, cubin, stop));
   const Verdict verdict = TRY(verdict_from_json(
       TRY(call_bench("evaluate", task, request, libraries, peaks, silent, stop))));
   const bool passes = is_measured(verdict.kind) || verdict.kind == VerdictKind::ambiguous;
@@ -39,10 +91,11 @@ Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, T
   if (!libraries.candidate.ok)
     return fail(Fault::invalid,
                 "the starting solution does not build: " + libraries.candidate.reason);
-  if (const std::optional<std::string> broken = TRY(broken_library_rule(
-          binary_rules(task.task, job), libraries.candidate, request.unsafe_no_sandbox, stop))) {
+  if (const std::optional<std::string> broken =
+          TRY(broken_start_rule(task, job, libraries, request, stop))) {
     return fail(Fault::invalid, "the starting solution breaks a rule: " + *broken);
   }
+  if (is_for_gpu(task.task)) TRY(check_oracles(task, request, libraries, check, stop));
   const Json answer =
       TRY(call_bench("mutants", task, request, libraries, Json::object(), silent, stop));
   if (!answer.contains("mutants") || !answer.at("mutants").is_array())
@@ -78,12 +131,6 @@ Status check_command(const LoadedTask& task, EvaluationRequest request, TaskChec
   return {};
 }
 
-bool judged_language(const Task& task) {
-  if (task.kind == TaskKind::command) return true;
-  return std::find(task.languages.begin(), task.languages.end(), Language::cpp) !=
-         task.languages.end();
-}
-
 }  // namespace
 
 Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop) {
@@ -93,12 +140,19 @@ Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop
     if (check.diagnostics.empty()) return tl::unexpected(task.error());
     return check;
   }
-  if (!judged_language(task->task)) {
-    check.diagnostics.push_back(
-        {task->task.name, 0, 0, true,
-         "only the text was checked: the checker of a task for a GPU is not tested with mutants yet"});
-    check.ok = true;
-    return check;
+  if (is_for_gpu(task->task)) {
+    const Status gpu = require_gpu(stop);
+    const bool none = !gpu && (gpu.error().fault == Fault::not_found ||
+                               gpu.error().fault == Fault::invalid);
+    if (!gpu && !none) return tl::unexpected(gpu.error());
+    if (none) {
+      check.diagnostics.push_back(
+          {task->task.name, 0, 0, true,
+           "only the text was checked: oracle and checker are tested on a GPU (" +
+               gpu.error().what + ")"});
+      check.ok = true;
+      return check;
+    }
   }
   TRY(require_sandbox(wish));
   EvaluationRequest request = wish;

@@ -1,4 +1,6 @@
 // A task for a GPU on a machine that has none: what can be told all the same, and doctor's lines.
+#include <nlohmann/json.hpp>
+
 #include "judge/fingerprint.h"
 #include "judge/judge_fixture.h"
 #include "judge/pipeline.h"
@@ -167,6 +169,88 @@ TEST_F(GpuPipeline, CudaIsBuiltAndJudgedByItsCubins) {
   EXPECT_THAT(honest.error().what, HasSubstr("no NVIDIA driver here"));
 }
 
+// ---- task check: what is asked of marathon-judge, and what is made of its answers
+
+class GpuTaskCheck : public GpuPipeline {
+ protected:
+  void SetUp() override {
+    GpuPipeline::SetUp();
+    put(root() / "task/oracle.cu", "int answer;\n");
+    put(root() / "task/oracle.cc", "int answer;\n");
+    put(root() / "task/task.toml",
+        std::string(task_text).replace(std::string(task_text).find("[files]\n"), 8,
+                                       "[files]\ncpu_oracle = \"oracle.cc\"\n"));
+  }
+  // A marathon-judge that has a GPU.
+  void answer(const std::string& oracles, const std::string& mutants) const {
+    const std::string verdict = dump_json(to_json(failed_verdict(VerdictKind::same, "as fast")));
+    put(root() / "oracles", oracles);
+    put(root() / "mutants", mutants);
+    put(root() / "evaluate", verdict);
+    put(root() / "device", R"({"compute_capability": 90})");
+    put(root() / "peaks", R"({"gflops": 1, "memory_gbytes_s": 1})");
+    put_program(
+        programs_.path() / "marathon-judge",
+        fmt::format("for mode in oracles mutants evaluate device peaks; do\n"
+                    "  if grep -q '\"mode\": *\"'$mode'\"' $2; then\n"
+                    "    echo $mode >> {0}/asked; cat $2 >> {0}/requests; cp {0}/$mode $4; exit 0\n"
+                    "  fi\ndone\nexit 3\n",
+                    root().string()));
+  }
+  TaskCheck check() {
+    const Result<TaskCheck> check = check_task(request_, {});
+    EXPECT_TRUE(check) << (check ? "" : check.error().what);
+    return check ? *check : TaskCheck();
+  }
+};
+
+constexpr const char* agree = R"({"oracles": [{"shape": "N1000", "agrees": true, "reason": ""}]})";
+constexpr const char* refused =
+    R"({"mutants": [{"mutant": "zeros", "shape": "N1000", "refused": true, "reason": "far off"}]})";
+
+TEST_F(GpuTaskCheck, WithoutAGpuOnlyTheText) {
+  const TaskCheck found = check();
+  EXPECT_TRUE(found.ok);
+  ASSERT_EQ(found.diagnostics.size(), 1u);
+  EXPECT_THAT(found.diagnostics[0].message, HasSubstr("tested on a GPU (no NVIDIA driver here)"));
+}
+
+TEST_F(GpuTaskCheck, OraclesAndMutantsAreAsked) {
+  if (!find_nvcc()) GTEST_SKIP() << "no nvcc here";
+  answer(agree, refused);
+  const TaskCheck found = check();
+  EXPECT_TRUE(found.ok);
+  ASSERT_EQ(found.mutants.size(), 3u);
+  EXPECT_EQ(found.mutants[0].mutant, "none: the oracle in C++");
+  EXPECT_EQ(found.mutants[1].mutant, "zeros");
+  EXPECT_EQ(found.mutants[2].mutant, "none: the baseline itself");
+  EXPECT_THAT(text_of(root() / "requests"), HasSubstr("\"cpu_oracle\""));
+}
+
+TEST_F(GpuTaskCheck, OraclesThatDifferAndMutantsThatPassAreNotSound) {
+  if (!find_nvcc()) GTEST_SKIP() << "no nvcc here";
+  answer(R"({"oracles": [{"shape": "N1000", "agrees": false, "reason": "output y: off"}]})",
+         refused);
+  TaskCheck found = check();
+  EXPECT_FALSE(found.ok);
+  EXPECT_FALSE(found.mutants.at(0).as_expected);
+  EXPECT_EQ(found.mutants.at(0).reason, "output y: off");
+  answer(agree, R"({"mutants": [{"mutant": "zeros", "shape": "N1000", "refused": false}]})");
+  found = check();
+  EXPECT_FALSE(found.ok);
+  EXPECT_FALSE(found.mutants.at(1).as_expected);
+}
+
+TEST_F(GpuTaskCheck, AnOracleThatNothingIsComparedWithIsSaid) {
+  if (!find_nvcc()) GTEST_SKIP() << "no nvcc here";
+  answer(R"({"oracles": []})", refused);
+  EXPECT_THAT(check().diagnostics.at(0).message, HasSubstr("no shape is small enough"));
+  put(root() / "task/task.toml", task_text);
+  fs::remove(root() / "asked");
+  EXPECT_THAT(check().diagnostics.at(0).message, HasSubstr("name it under [files] cpu_oracle"));
+  EXPECT_THAT(text_of(root() / "asked"), Not(HasSubstr("oracles")));
+}
+
 // ---- doctor
 
 std::string line_of(const char* topic) {
@@ -174,6 +258,18 @@ std::string line_of(const char* topic) {
     if (finding.topic == topic) return finding.state + " | " + finding.advice;
   }
   return "no line";
+}
+
+// Without the tool nothing could become the best: told before a run spends its hours.
+TEST_F(GpuPipeline, ADemandedSanitizerThatIsMissingIsToldAtTheStart) {
+  put(root() / "task/task.toml", std::string(task_text) + "[judge]\nsanitize = [\"memcheck\"]\n");
+  request_.candidate_folder = root() / "task/start";
+  const EnvironmentVariable none("COMPUTE_SANITIZER", "no-such-program");
+  const Result<NoiseReport> noise = measure_noise(request_, {});
+  ASSERT_FALSE(noise);
+  EXPECT_EQ(noise.error().fault, Fault::not_found);
+  EXPECT_THAT(noise.error().what, AllOf(HasSubstr("[judge] sanitize"), HasSubstr("CUDA toolkit"),
+                                        HasSubstr("COMPUTE_SANITIZER")));
 }
 
 TEST(DoctorOfGpus, Nvcc) {

@@ -234,14 +234,14 @@ Result<Implementation> read_implementation(const LoadedTask& task, const fs::pat
   return made;
 }
 
-Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
-                            const EvaluationRequest& request) {
+static Result<BuildJob> job_of_oracle(const LoadedTask& task, const std::string& file,
+                                      Language language, const std::string& real,
+                                      const EvaluationRequest& request) {
   BuildJob job;
-  job.files = TRY(add_frozen(
-      task, {{task.task.files.oracle, TRY(read_file(task.folder / task.task.files.oracle))}}));
-  job.sources = {task.task.files.oracle};
-  if (is_for_gpu(task.task)) {
-    job.language = Language::cuda;
+  job.files = TRY(add_frozen(task, {{file, TRY(read_file(task.folder / file))}}));
+  job.sources = {file};
+  job.language = language;
+  if (language == Language::cuda) {
     job.architecture = TRY(gpu_architecture(request));
     job.flags = {"-std=c++20", "-O3", "-DMARATHON_REAL=" + real};
     if (real == "float") job.flags.emplace_back("-DMARATHON_EMULATION=1");
@@ -252,6 +252,16 @@ Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
   job.max_memory_bytes = task.task.build.max_memory_bytes;
   job.unsafe_no_sandbox = request.unsafe_no_sandbox;
   return job;
+}
+
+Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
+                            const EvaluationRequest& request) {
+  return job_of_oracle(task, task.task.files.oracle,
+                       is_for_gpu(task.task) ? Language::cuda : Language::cpp, real, request);
+}
+
+Result<BuildJob> cpu_oracle_job(const LoadedTask& task, const EvaluationRequest& request) {
+  return job_of_oracle(task, task.task.files.cpu_oracle, Language::cpp, "double", request);
 }
 
 // A baseline in Python is run where it lies: it may have more files, and is not compiled here.

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "judge/pipeline.h"
+#include "judge/sanitize.h"
 
 namespace marathon {
 
@@ -88,6 +89,13 @@ Result<NoiseReport> measure_noise(const EvaluationRequest& request, std::stop_to
   const LoadedTask task = TRY(load_task(request.task_folder));
   if (task.task.kind != TaskKind::kernel)
     return NoiseReport{{1, 1, 1}, task.task.command.min_gain, 0};
+  // Told before hours are spent: without its tools no candidate could become the best.
+  if (!task.task.judge.sanitize.empty() && !find_compute_sanitizer()) {
+    return fail(Fault::not_found,
+                fmt::format("the task demands compute-sanitizer of a new best ([judge] sanitize in "
+                            "task.toml), which is not installed here: {}; or take the demand out",
+                            how_to_get_compute_sanitizer));
+  }
   Libraries libraries;
   TRY(build_trusted(task, request, libraries, stop));
   libraries.candidate = libraries.baseline;

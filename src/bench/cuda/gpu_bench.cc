@@ -214,15 +214,8 @@ Status GpuBench::set_bounds(GpuShape& shape, const std::vector<GpuSolved>& probl
     error.output = task_.tensors[t].name;
     for (const GpuSolved& solved : problems) {
       const ErrorFigures honest = TRY(session_->errors(shape, solved, t, true));
-      if (!honest.not_finite.empty())
-        return fail(Fault::invalid, fmt::format("shape {}: the honest emulation itself is not "
-                                                "finite where the oracle is: output {}, {}",
-                                                shape.plan.shape->name, error.output,
-                                                honest.not_finite));
-      ErrorBound bound = bound_of(task_.tolerance, error.output, honest);
-      // Steps of rounding double at each power of two, and another draw may hold a larger element.
-      if (bytes_of(task_.tensors[t].dtype) <= 2) bound.element *= 2;
-      shape.plan.bounds[t] = wider(shape.plan.bounds[t], bound);
+      shape.plan.bounds[t] =
+          wider(shape.plan.bounds[t], TRY(session_->bound_for(shape, t, honest)));
       error.emulation = std::max(error.emulation, honest.block);
     }
     error.bound = shape.plan.bounds[t].block;

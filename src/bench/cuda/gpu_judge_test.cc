@@ -135,7 +135,8 @@ TEST_F(GpuJudge, OverrunsTouchCanaries) {
          VerdictKind::wrong, "behind output y");
 }
 
-// R C is odd at R17-C33 alone: 4 bytes behind the last output's end are in the same word of 8 as it.
+// R C is odd at R17-C33 alone: 4 bytes behind the last output's end are in the same word of 8 as
+// it.
 TEST_F(GpuJudge, OverrunsOfOneElementTouchCanaries) {
   const std::string past = "if (R == 17) launch(\"fill32_1\", stream, {}, R * C + 1, 0);";
   for (const char* output : {"y", "c"}) {
@@ -150,9 +151,9 @@ TEST_F(GpuJudge, OverrunsOfOneByteTouchCanaries) {
   // Copies end where they are told to: a byte behind y, and the byte before it.
   expect(judge("launch(\"copy_10\", stream, x, y, R * C * 4 + 1);" + GpuToy::honest_body(200)),
          VerdictKind::wrong, "it wrote 1 bytes behind output y");
-  expect(judge("launch(\"copy_10\", stream, x, (char*)c - 1, (int64_t)4);" +
-               GpuToy::honest_body(200)),
-         VerdictKind::wrong, "it wrote 1 bytes before output c");
+  expect(
+      judge("launch(\"copy_10\", stream, x, (char*)c - 1, (int64_t)4);" + GpuToy::honest_body(200)),
+      VerdictKind::wrong, "it wrote 1 bytes before output c");
 }
 
 // 13 bytes are given as 16: they are overwritten in whole words.
@@ -160,10 +161,10 @@ TEST_F(GpuJudge, OverrunsOfTheWorkspaceTouchCanaries) {
   const std::string asks =
       "extern \"C\" int64_t marathon_workspace_bytes(const int64_t*, int64_t) { return 13; }\n";
   const auto writes = [&](const char* bytes) {
-    return toy_.judged(toy_.request(toy_.candidate(
-        std::string("launch(\"copy_10\", stream, x, args->workspace, (int64_t)") + bytes + ");" +
-            GpuToy::honest_body(200),
-        asks)));
+    return toy_.judged(toy_.request(
+        toy_.candidate(std::string("launch(\"copy_10\", stream, x, args->workspace, (int64_t)") +
+                           bytes + ");" + GpuToy::honest_body(200),
+                       asks)));
   };
   expect(writes("17"), VerdictKind::wrong, "it wrote 1 bytes behind its workspace");
   expect(writes("16"), VerdictKind::faster, "times the speed of the baseline");
@@ -298,6 +299,53 @@ TEST_F(UnderATool, AfterAFailureTheToolStillReports) {
 TEST_F(UnderATool, OneThatDoesNotEndIsEnded) {
   const Json answer = once(GpuToy::honest_body(200), "\"$@\"; exec sleep 600", 1);
   EXPECT_TRUE(json_bool(answer, "timed_out"));
+}
+
+// ---- the task's own checker
+
+std::map<std::string, Json> mutants_at(const Json& answer, const std::string& shape) {
+  std::map<std::string, Json> found;
+  if (!answer.contains("mutants")) return found;
+  for (const Json& mutant : answer.at("mutants"))
+    if (json_string(mutant, "shape") == shape) found[json_string(mutant, "mutant")] = mutant;
+  return found;
+}
+
+TEST_F(GpuJudge, MutantsOfAnHonestOutputAreRefused) {
+  const Json answer = toy_.answer(with(toy_.request(toy_.honest(200)), {{"mode", "mutants"}}));
+  for (const char* shape : {"R64-C100", "R20-C300"}) {
+    const std::map<std::string, Json> mutants = mutants_at(answer, shape);
+    ASSERT_GE(mutants.size(), 22u);
+    for (const auto& [name, mutant] : mutants) {
+      EXPECT_TRUE(json_bool(mutant, "refused")) << name << ": " << json_string(mutant, "reason");
+      // Nothing is carried from row to row, and nothing is summed.
+      const bool applies = name != "forgets the first half" && name != "leaves out half of a sum";
+      EXPECT_EQ(json_bool(mutant, "applicable"), applies) << name;
+    }
+  }
+  EXPECT_TRUE(mutants_at(answer, "odd").empty()) << "hidden shapes are not named";
+}
+
+TEST_F(GpuJudge, ACheckerThatLetsTooMuchPassIsFound) {
+  toy_.change_task({{"minimum = 1e-6", "minimum = 0.5"}, {"cap = 1e-5", "cap = 0.5"}});
+  const Json answer = toy_.answer(with(toy_.request(toy_.honest(200)), {{"mode", "mutants"}}));
+  std::map<std::string, Json> mutants = mutants_at(answer, "R64-C100");
+  for (const char* name : {"one row twice as large", "one zeroed row"}) {
+    EXPECT_FALSE(json_bool(mutants[name], "refused", true)) << name;
+    EXPECT_THAT(json_string(mutants[name], "reason"),
+                HasSubstr("output y passed with an error of"));
+  }
+  for (const char* name : {"zeros", "sign flipped", "one NaN", "never written"})
+    EXPECT_TRUE(json_bool(mutants[name], "refused")) << name;
+}
+
+TEST_F(GpuJudge, AStartThatIsWrongHasNoMutants) {
+  const ProcessResult result = toy_.run_judge(
+      with(toy_.request(toy_.candidate("launch(\"scale_f32_200\", stream, x, y, R * C, 3.0f);"
+                                       "launch(\"copy_10\", stream, x, c, R * C * 4);")),
+           {{"mode", "mutants"}}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("the starting solution fails at shape R64-C100: output y"));
 }
 
 // ---- the other modes

@@ -290,7 +290,7 @@ class Planner {
         if (read.error().fault != Fault::invalid) return tl::unexpected(read.error());
         return note(worker.arm, {VerdictKind::rule_broken, read.error().what}, &shape);
       }
-      plans.files.resize(session_.shapes().size());
+      plans.files.resize(session_.task().shapes.size());
       plans.files[shape.index] = kept;
     }
     return true;

@@ -226,10 +226,9 @@ Result<GpuSolved> GpuSession::solve(const GpuShape& shape, int64_t set, uint64_t
   solved.expected.resize(tensors);
   solved.emulated.resize(tensors);
   solved.indices.resize(tensors);
-  std::vector<int64_t> counts(tensors, 0), shared;
   // Outputs that sample the same axis by the same number share their places: an oracle computes
   // them together.
-  std::map<std::pair<int64_t, int64_t>, std::pair<uint64_t, int64_t>> drawn;
+  std::map<std::pair<int64_t, int64_t>, uint64_t> drawn;
   for (size_t t = 0; t < tensors; ++t) {
     const Tensor& tensor = task_.tensors[t];
     if (tensor.role != Role::output) continue;
@@ -244,19 +243,35 @@ Result<GpuSolved> GpuSession::solve(const GpuShape& shape, int64_t set, uint64_t
       const uint64_t at = TRY(take(static_cast<int64_t>(places.size()) * 8));
       TRY(gpu_.driver->ok(gpu_.driver->cuMemcpyHtoD(at, places.data(), places.size() * 8),
                           "copy secret places"));
-      drawn[key] = {at, static_cast<int64_t>(places.size())};
+      drawn[key] = at;
     }
-    solved.indices[t] = drawn[key].first;
-    counts[t] = drawn[key].second;
+    solved.indices[t] = drawn[key];
   }
-  TRY(run_oracle(reference_, shape, solved, solved.expected, counts));
-  if (with_emulation) TRY(run_oracle(emulation_, shape, solved, solved.emulated, counts));
+  TRY(run_oracle(reference_, shape, solved, solved.expected));
+  if (with_emulation) TRY(emulate(shape, solved));
   return solved;
 }
 
+Status GpuSession::emulate(const GpuShape& shape, const GpuSolved& solved) {
+  return run_oracle(emulation_, shape, solved, solved.emulated);
+}
+
+Result<ErrorBound> GpuSession::bound_for(const GpuShape& shape, size_t tensor,
+                                         const ErrorFigures& honest) const {
+  const Tensor& output = task_.tensors[tensor];
+  if (!honest.not_finite.empty())
+    return fail(Fault::invalid, fmt::format("shape {}: the honest emulation itself is not "
+                                            "finite where the oracle is: output {}, {}",
+                                            shape.plan.shape->name, output.name,
+                                            honest.not_finite));
+  ErrorBound bound = bound_of(task_.tolerance, output.name, honest);
+  // Steps of rounding double at each power of two, and another draw may hold a larger element.
+  if (bytes_of(output.dtype) <= 2) bound.element *= 2;
+  return bound;
+}
+
 Status GpuSession::run_oracle(void* entry, const GpuShape& shape, const GpuSolved& solved,
-                              const std::vector<uint64_t>& outputs,
-                              const std::vector<int64_t>& counts) {
+                              const std::vector<uint64_t>& outputs) {
   std::vector<void*> pointers;
   std::vector<const void*> host;
   std::vector<MarathonSample> samples;
@@ -265,8 +280,11 @@ Status GpuSession::run_oracle(void* entry, const GpuShape& shape, const GpuSolve
     pointers.push_back(reinterpret_cast<void*>(out ? outputs[t] : address(shape, solved.set, t)));
     const std::string& bytes = shape.host[static_cast<size_t>(solved.set)][t];
     host.push_back(bytes.empty() ? nullptr : bytes.data());
-    samples.push_back({counts[t] > 0 ? task_.tensors[t].sample->axis : -1, counts[t],
-                       reinterpret_cast<const int64_t*>(solved.indices[t])});
+    MarathonSample sample = {-1, 0, reinterpret_cast<const int64_t*>(solved.indices[t])};
+    if (solved.indices[t] != 0)
+      sample.count = shape.compact[t][static_cast<size_t>(task_.tensors[t].sample->axis)];
+    if (sample.count > 0) sample.axis = task_.tensors[t].sample->axis;
+    samples.push_back(sample);
   }
   MarathonArgs args = {};
   args.abi = 1;

@@ -83,6 +83,11 @@ class GpuSession {
   // Errors of one output in its buffer, or of the emulation.
   Result<ErrorFigures> errors(const GpuShape& shape, const GpuSolved& solved, size_t tensor,
                               bool of_emulation);
+  // What an output may err when the emulation errs so.
+  Result<ErrorBound> bound_for(const GpuShape& shape, size_t tensor,
+                               const ErrorFigures& honest) const;
+  // The emulation again, on the inputs that the set has now, at the same places.
+  Status emulate(const GpuShape& shape, const GpuSolved& solved);
   // Empty: nothing outside of the outputs and the workspace was written.
   Result<std::string> broken_canary(const GpuShape& shape, int64_t set, uint64_t seed);
   // The longest time that something else had the GPU while the judge's own kernel ran, in ns.
@@ -101,7 +106,7 @@ class GpuSession {
   Status load_oracles();
   Result<uint64_t> take(int64_t bytes);
   Status run_oracle(void* entry, const GpuShape& shape, const GpuSolved& solved,
-                    const std::vector<uint64_t>& outputs, const std::vector<int64_t>& counts);
+                    const std::vector<uint64_t>& outputs);
   Result<uint64_t> digest(uint64_t address, int64_t bytes);
 
   const BenchRequest& request_;

@@ -1,0 +1,1 @@
+// How answers are put together: see tests/golden/wire/*.sse.

@@ -24,8 +24,8 @@ for step in "$@"; do
       ;;
     fuzz)
       configure fuzz
-      cmake --build build/fuzz --target task_fuzz log_fuzz
-      for target in task log; do
+      cmake --build build/fuzz --target task_fuzz log_fuzz sse_fuzz
+      for target in task log sse; do
         mkdir -p "build/fuzz/corpus/$target"
         seeds=tests/fuzz/corpus/$target  # the log target makes its own
         [ -d "$seeds" ] || seeds=

@@ -11,7 +11,6 @@ namespace marathon {
 namespace {
 
 constexpr uint16_t machine_cuda = 190;  // EM_CUDA
-constexpr uint64_t max_sections = 100'000;
 constexpr int64_t max_library_object_bytes = 128;
 constexpr uint8_t entry_flag = 0x10;  // of st_other: a __global__ function
 
@@ -24,7 +23,7 @@ class Reader {
     if (!copy(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
         header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != machine_cuda)
       return fail(Fault::invalid, "a cubin is no 64-bit ELF file for CUDA");
-    if (header.e_shnum > max_sections || header.e_shentsize != sizeof(Elf64_Shdr)) return damaged();
+    if (header.e_shentsize != sizeof(Elf64_Shdr)) return damaged();
     sections_.resize(header.e_shnum);
     for (size_t i = 0; i < sections_.size(); ++i) {
       if (!copy(header.e_shoff + i * sizeof(Elf64_Shdr), sections_[i])) return damaged();

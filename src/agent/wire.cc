@@ -2,6 +2,7 @@
 #include "agent/wire.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 namespace marathon {
 

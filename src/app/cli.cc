@@ -1,4 +1,6 @@
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 
 #include "app/app.h"
 
@@ -13,6 +15,30 @@ constexpr const char* about =
     "  marathon status --last                  where it stands\n"
     "  marathon report --last                  what came out, as one HTML file\n"
     "  marathon doctor                         what this machine lacks\n";
+
+// The library's own check of ranges lets NaN pass, wraps negative numbers and clamps large ones.
+const CLI::Validator positive_count(
+    [](const std::string& text) {
+      const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+      const bool fits = digits && text.size() <= 12 && text.find_first_not_of('0') != text.npos;
+      return fits ? std::string() : "'" + text + "' is no whole number from 1 to 999999999999";
+    },
+    "");
+const CLI::Validator positive_hours(
+    [](const std::string& text) {
+      char* end = nullptr;
+      const double value = std::strtod(text.c_str(), &end);
+      const bool whole = !text.empty() && *end == '\0' && std::isfinite(value) && value > 0;
+      return whole ? std::string() : "'" + text + "' is no number of hours above 0";
+    },
+    "");
+const CLI::Validator seed_number(
+    [](const std::string& text) {
+      const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+      return digits && text.size() <= 18 ? std::string()
+                                         : "'" + text + "' is no whole number of up to 18 digits";
+    },
+    "");
 
 class Builder {
  public:
@@ -39,11 +65,11 @@ class Builder {
   }
   void budget(CLI::App* sub) {
     sub->add_option("--evaluations", line_.evaluations, "at most so many candidates judged")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_count);
     sub->add_option("--tool-calls", line_.tool_calls, "at most so many tool calls")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_count);
     sub->add_option("--hours", line_.hours, "at most so many hours of active time")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_hours);
   }
 
  private:
@@ -55,7 +81,7 @@ void add_run_commands(Builder& add, CommandLine& line) {
   CLI::App* run = add.command("run", "start a run and drive it to its end");
   add.task(run);
   run->add_option("--agent", line.agent, "search, or scripted:FILE (default: search)");
-  run->add_option("--seed", line.seed, "of the search (default: 1)");
+  run->add_option("--seed", line.seed, "of the search (default: 1)")->check(seed_number);
   run->add_option("--name", line.name, "the run's name (default: task, date, number)");
   run->add_flag("--no-report", line.no_report, "write no report at the end");
   add.budget(run);
@@ -108,7 +134,8 @@ void add_judge_commands(Builder& add, CLI::App& app, CommandLine& line) {
       ->check(CLI::ExistingPath);
   judge->add_option("--result", line.result,
                     "where the verdicts of --request go; what it has already is not judged again");
-  judge->add_option("--seed", line.input_seed, "of the inputs (default: a secret one)");
+  judge->add_option("--seed", line.input_seed, "of the inputs (default: a secret one)")
+      ->check(seed_number);
   judge->add_flag("--quick", line.quick,
                   "one listed shape, few restarts: for exploring, never promotes");
   add.sandbox(judge);
@@ -148,7 +175,8 @@ void add_view_commands(Builder& add, CommandLine& line) {
                      "file ending in .html or .md (default: both, in the run's folder)");
   CLI::App* exported = add.command("export", "the whole log as JSON lines on standard output");
   add.run(exported);
-  exported->add_flag("--redacted", line.redacted, "without prompts, texts, host names and secrets");
+  exported->add_flag("--redacted", line.redacted,
+                     "without prompts, texts of turns, host names and secrets; hypotheses stay");
   CLI::App* verify = add.command("verify", "prove that nothing was cut out of a log or changed");
   add.run(verify);
   add.json(verify);
@@ -206,6 +234,8 @@ CommandLine parse_command_line(int argc, char** argv) {
   add_view_commands(add, line);
   try {
     app.parse(argc, argv);
+    if (!line.run.empty() && line.last)
+      throw CLI::ValidationError("give RUN or --last, not both: which run is meant?");
     if (needs_run(line.command) && line.run.empty() && !line.last) {
       throw CLI::RequiredError("RUN (or --last; `marathon runs` lists them)");
     }

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <system_error>
 
 #include "app/app.h"
 #include "app/signals.h"
@@ -54,7 +57,13 @@ int run_and_print(const CommandLine& line) {
     return exit_environment;
   }
   const Result<int> code = run_command(line, signals.token());
-  std::fflush(stdout);
+  // A script that keeps what it reads must not take a full disk for success.
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!written && errno != EPIPE && (!code || *code == exit_ok)) {
+    fmt::print(stderr, "marathon: standard output: {}\n", std::strerror(errno != 0 ? errno : EIO));
+    return exit_environment;
+  }
   if (code) return *code;
   fmt::print(stderr, "marathon: {}\n", code.error().what);
   return exit_code_of(code.error().fault);
@@ -66,6 +75,11 @@ int marathon_main(int argc, char** argv) {
   try {
     const CommandLine line = parse_command_line(argc, argv);
     return line.exit ? *line.exit : run_and_print(line);
+  } catch (const std::system_error& error) {
+    // fmt's word for a standard output that takes no more: a closed pager has seen enough.
+    if (error.code() == std::errc::broken_pipe) return exit_ok;
+    std::fprintf(stderr, "marathon: %s\n", error.what());
+    return exit_environment;
   } catch (const std::exception& error) {
     std::fprintf(stderr,
                  "marathon: a bug: %s\nThe log is intact; `marathon resume --last` goes on. Please "

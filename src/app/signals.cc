@@ -41,8 +41,9 @@ void SignalStop::watch() {
     if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
     if (source_.stop_requested()) ::_exit(exit_interrupted);
     std::fputs(
-        "\nstopping after the step in flight; once more to leave at once (nothing that is on "
-        "record is lost)\n",
+        "\nstopping: an evaluation in flight is dropped, and done again by resume; what is on "
+        "record "
+        "stays. Once more to leave at once\n",
         stderr);
     source_.request_stop();
   }

@@ -38,8 +38,8 @@ bool is_wanted(const Task& task, const fs::path& relative) {
       });
 }
 
-// The first editable file that is a link or another special file: what it leads to is no part of
-// the candidate and of its hash.
+}  // namespace
+
 Result<std::optional<std::string>> special_file(const Task& task, const fs::path& folder) {
   std::error_code code;
   fs::recursive_directory_iterator at(folder, code);
@@ -57,6 +57,8 @@ Result<std::optional<std::string>> special_file(const Task& task, const fs::path
   if (code) return fail_errno("list " + folder.string(), code.value());
   return std::optional<std::string>();
 }
+
+namespace {
 
 Result<std::vector<SourceFile>> read_files(const fs::path& folder,
                                            const std::vector<fs::path>& files) {

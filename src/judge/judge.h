@@ -38,6 +38,10 @@ Result<std::vector<std::filesystem::path>> editable_files(const Task& task,
                                                           const std::filesystem::path& folder);
 // Files that the task froze, by path in its folder; patterns are expanded.
 Result<std::vector<std::filesystem::path>> frozen_files(const LoadedTask& task);
+// The first editable file that is a link or another special file, in a sentence: what it leads to
+// is no part of the candidate and of its hash.
+Result<std::optional<std::string>> special_file(const Task& task,
+                                                const std::filesystem::path& folder);
 Result<std::string> candidate_hash(const Task& task, const std::filesystem::path& folder);
 
 enum class Effort {

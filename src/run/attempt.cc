@@ -38,15 +38,38 @@ Result<FileHashes> files_to_judge(Driver& driver, const fs::path& from) {
   return files;
 }
 
+constexpr size_t max_named = 5;
+
+// A link would be judged as the best's file of that name, under the person's note.
 Status require_files(const Task& task, const fs::path& from) {
+  if (const std::optional<std::string> special = TRY(special_file(task, from)))
+    return fail(Fault::invalid, fmt::format("{}: {}", from.string(), *special));
   if (!TRY(editable_files(task, from)).empty()) return {};
   return fail(Fault::invalid, fmt::format("{} holds none of the task's editable files: {}",
                                           from.string(), fmt::join(task.files.editable, ", ")));
 }
 
+// A mistyped name must not go unseen: the best's file of the right name is judged in its place.
+Status tell_left_out(const Driver& driver, const Recorder& recorder, const fs::path& from) {
+  const std::vector<fs::path> taken = TRY(editable_files(driver.task(), from));
+  std::vector<std::string> left_out;
+  for (const fs::path& file : TRY(list_files(from))) {
+    if (std::ranges::find(taken, file) == taken.end()) left_out.push_back(file.generic_string());
+  }
+  if (left_out.empty()) return {};
+  const size_t more = left_out.size() - std::min(left_out.size(), max_named);
+  if (more > 0) left_out.resize(max_named);
+  recorder.tell(fmt::format("not taken, since the task lets nobody edit them: {}{}; editable: {}",
+                            fmt::join(left_out, ", "),
+                            more > 0 ? fmt::format(" and {} more", more) : "",
+                            fmt::join(driver.task().files.editable, ", ")));
+  return {};
+}
+
 Status judge_person(Driver& driver, const AttemptOptions& options) {
   const int64_t since = driver.state().events;
   TRY(driver.settle());
+  TRY(tell_left_out(driver, driver.recorder(), options.from));
   Submission submission = TRY(driver.submission_of(TRY(files_to_judge(driver, options.from))));
   submission.hypothesis = options.note;
   submission.category = options.category;

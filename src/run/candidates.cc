@@ -95,10 +95,15 @@ Status write_candidate(const fs::path& home, const std::string& run, const std::
       !fs::exists(out, none) || (fs::is_directory(out, none) && fs::is_empty(out, none));
   if (!is_free)
     return fail(Fault::invalid, out.string() + " is not an empty folder: name a new one");
+  // A link that leads nowhere would be replaced.
+  if (fs::is_symlink(out, none) && !fs::exists(out, none))
+    return fail(Fault::invalid, out.string() + " is a link to nothing: name a new folder");
   const Reader reader = TRY(Reader::open(folder));
   const State state = TRY(reader.fold());
   const Attempt& attempt = *TRY(attempt_named(state, candidate));
   const Artifacts artifacts = TRY(Artifacts::open(folder));
+  if (Status made = make_folders(out); !made)
+    return fail(Fault::system, "the files cannot be written there: " + made.error().what);
   Status written = write_files(TRY(files_of(folder, attempt)), artifacts, out);
   if (written || written.error().fault != Fault::not_found) return written;
   return fail(written.error(),

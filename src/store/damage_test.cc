@@ -134,7 +134,18 @@ TEST_F(DamageTest, ACutTailShowsAgainstTheSnapshot) {
   tamper("DELETE FROM events WHERE sequence>7");
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("its tail is gone")));
   EXPECT_NE(must(verify_run(folder())).last_hash, last_hash);
-  EXPECT_THAT(old_log().report().torn, HasSubstr("its tail is gone"));
+  std::string torn;
+  {
+    Log log = old_log();
+    torn = log.report().torn;
+    EXPECT_THAT(torn, HasSubstr("its tail is gone"));
+    must(log.append(RunResumed{1, "host", "0.1.0", "resumed; lost: " + torn}));
+    must(log.append(NoteAdded{"and so on", "person"}));
+    must(log.append(NoteAdded{"and so on", "person"}));
+    must(log.write_snapshot());
+  }
+  // Going on does not heal it.
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("goes on behind a cut")));
 }
 
 // The WAL.

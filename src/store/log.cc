@@ -46,9 +46,8 @@ std::string no_room_advice(const fs::path& folder) {
   const Result<int64_t> room = free_bytes(folder);
   return fmt::format(
       "Nothing was appended and nothing is lost. Free some room on the disk of {} ({} free), for "
-      "example with: marathon prune {}",
-      folder.string(), room ? fmt::format("{} MB", *room >> 20) : "unknown",
-      folder.filename().string());
+      "example with `marathon prune` of a run that nobody writes",
+      folder.string(), room ? fmt::format("{} MB", *room >> 20) : "unknown");
 }
 
 // Every error of an append says what became of the event and what to do next.
@@ -96,8 +95,8 @@ std::string what_was_lost(const WalTail& tail, const Chain& chain, int64_t snaps
   if (std::string text = describe(tail); !text.empty()) all.push_back(std::move(text));
   if (std::string text = describe_torn(chain); !text.empty()) all.push_back(std::move(text));
   if (snapshot_events > chain.last_sequence()) {
-    all.push_back(fmt::format("the snapshot knows {} events, the log has {}: its tail is gone",
-                              snapshot_events, chain.last_sequence()));
+    all.push_back(fmt::format("the snapshot knows {} events, the log has {}: {}", snapshot_events,
+                              chain.last_sequence(), tail_is_gone));
   }
   return fmt::format("{}", fmt::join(all, "; "));
 }

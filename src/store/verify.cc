@@ -176,9 +176,16 @@ struct Checks {
           fmt::format("event {} cannot be read: {}", event.sequence, payload.error().what));
       return;
     }
+    if (const RunResumed* resumed = std::get_if<RunResumed>(&*payload)) note_loss(event, *resumed);
     keys.accept(event.sequence, *payload);
     artifacts.accept(event.sequence, *payload);
     apply(state, event, *payload);
+  }
+
+  // Going on behind a cut does not heal it.
+  void note_loss(const Event& event, const RunResumed& resumed) {
+    if (resumed.why.find(tail_is_gone) == std::string::npos) return;
+    problems.add(fmt::format("event {} goes on behind a cut: {}", event.sequence, resumed.why));
   }
 
   void read(RowReader& reader) {
@@ -215,9 +222,8 @@ Result<VerifyReport> verify_run(const fs::path& run_folder) {
   if (tail.lost_commits > 0) checks.problems.add(describe(tail));
   checks.read(log.reader);
   if (known > checks.chain.last()) {
-    checks.problems.add(
-        fmt::format("the snapshot knows {} events, the log has {}: its tail is gone", known,
-                    checks.chain.last()));
+    checks.problems.add(fmt::format("the snapshot knows {} events, the log has {}: {}", known,
+                                    checks.chain.last(), tail_is_gone));
   }
   checks.artifacts.finish(run_folder / artifacts_folder, checks.state, checks.problems);
   return VerifyReport{checks.events, checks.problems.take(), checks.chain.last_hash()};

@@ -22,8 +22,9 @@ Status check_oracles(const LoadedTask& task, const EvaluationRequest& request, L
     check.diagnostics.push_back({(task.folder / "task.toml").string(), 0, 0, true, words});
   };
   if (task.task.files.cpu_oracle.empty()) {
-    warn("nothing is compared with the oracle: write one in C++ and name it under [files] "
-         "cpu_oracle");
+    warn(
+        "nothing is compared with the oracle: write one in C++ and name it under [files] "
+        "cpu_oracle");
     return {};
   }
   libraries.cpu_oracle =
@@ -141,9 +142,13 @@ Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop
     return check;
   }
   if (is_for_gpu(task->task)) {
-    const Status gpu = require_gpu(stop);
-    const bool none = !gpu && (gpu.error().fault == Fault::not_found ||
-                               gpu.error().fault == Fault::invalid);
+    Status gpu = require_gpu(stop);
+    // Oracle and judge's kernels are CUDA C++ whatever the candidate is.
+    if (const Result<Compiler> nvcc = find_nvcc(); gpu && !nvcc)
+      gpu = Status(tl::unexpected(nvcc.error()));
+    // No GPU, driver or compiler for it here. The text is sound all the same.
+    const bool none = !gpu && gpu.error().fault != Fault::cancelled &&
+                      gpu.error().fault != Fault::retry && gpu.error().fault != Fault::busy;
     if (!gpu && !none) return tl::unexpected(gpu.error());
     if (none) {
       check.diagnostics.push_back(

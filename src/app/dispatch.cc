@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -50,6 +52,12 @@ Result<int> run_command(const CommandLine& line, std::stop_token stop) {
   return fail(Fault::system, "no command '" + line.command + "'");
 }
 
+// A pager that was closed has seen enough. errno of the write that met it is long gone.
+bool reader_is_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int run_and_print(const CommandLine& line) {
   const SignalStop signals;
   if (const Status adopted = become_subreaper(); !adopted) {
@@ -60,7 +68,7 @@ int run_and_print(const CommandLine& line) {
   // A script that keeps what it reads must not take a full disk for success.
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!written && errno != EPIPE && (!code || *code == exit_ok)) {
+  if (!written && !reader_is_gone() && (!code || *code == exit_ok)) {
     fmt::print(stderr, "marathon: standard output: {}\n", std::strerror(errno != 0 ? errno : EIO));
     return exit_environment;
   }

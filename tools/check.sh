@@ -24,10 +24,11 @@ for step in "$@"; do
       ;;
     fuzz)
       configure fuzz
-      cmake --build build/fuzz --target task_fuzz log_fuzz sse_fuzz
-      for target in task log sse; do
+      cmake --build build/fuzz --target task_fuzz log_fuzz sse_fuzz wire_fuzz
+      for target in task log sse wire; do
         mkdir -p "build/fuzz/corpus/$target"
         seeds=tests/fuzz/corpus/$target  # the log target makes its own
+        [ $target != wire ] || seeds=tests/golden/wire
         [ -d "$seeds" ] || seeds=
         "build/fuzz/bin/${target}_fuzz" -max_total_time="${FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=2048 \
           -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target" ${seeds:+"$seeds"} \

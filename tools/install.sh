@@ -5,7 +5,8 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache pkg-config git binutils nlohmann-json3-dev libcli11-dev
-       libtomlplusplus-dev libexpected-dev libfmt-dev libseccomp-dev libssl-dev libsqlite3-dev valgrind)
+       libtomlplusplus-dev libexpected-dev libfmt-dev libseccomp-dev libssl-dev libsqlite3-dev
+       libcurl4-openssl-dev valgrind)
 test=("${build[@]}" libgtest-dev libgmock-dev libbenchmark-dev sqlite3 python3)
 check=("${test[@]}" clang libclang-rt-dev-any clang-tidy clang-format)
 

@@ -53,7 +53,9 @@ struct ChatRequest {
   std::vector<ChatMessage> messages;
   std::vector<ChatTool> tools;
   int64_t max_output_tokens = 8192;
-  std::string extra;  // JSON object of further fields (temperature, reasoning effort …), or ""
+  // JSON object of further fields (temperature, reasoning effort …), or "". They stand over the
+  // limit of the output and stream_options, where null removes the field; never over the others.
+  std::string extra;
 };
 
 // Tokens, each counted once: input excludes what came from a cache or went into one.
@@ -112,7 +114,8 @@ enum class WireApi : uint8_t { openai, anthropic };  // chat completions; messag
 std::string_view to_string(WireApi api);
 
 // The body of a streaming request. Equal requests give equal bytes. OpenAI:
-// stream_options.include_usage; a call whose arguments are not a JSON object goes out as {} (its
+// stream_options.include_usage; max_completion_tokens for OpenAI's own newer models, else
+// max_tokens; a call whose arguments are not a JSON object goes out as {} (its
 // result says what was wrong); results that belong to no call are sent as text; every call has a
 // result (a missing one is filled in: "no result is on record"). Anthropic: at most four
 // cache_control marks: system, and the last three messages that ask for one.
@@ -134,7 +137,9 @@ class ReplyDecoder {
   virtual Status feed(const SseEvent& event) = 0;
   // A server that answers with one JSON object although a stream was asked for.
   virtual Status take_whole(std::string_view body) = 0;
-  virtual bool done() const = 0;  // the API's own mark of the end was seen
+  // The API's own mark of the end, or its reason to stop, was seen: the answer is whole. Read on to
+  // the end of the stream, since usage may follow.
+  virtual bool done() const = 0;
   virtual const std::optional<ModelFailure>& failure() const = 0;
   // Valid at any time: what has come so far.
   virtual ChatReply reply() const = 0;

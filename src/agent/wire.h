@@ -49,7 +49,7 @@ class WireDecoder : public ReplyDecoder {
   void say(ChatBlock::Kind kind, std::string_view text) const {
     if (on_delta_ && !text.empty()) on_delta_(kind, text);
   }
-  Status report(ModelFailure failure);  // keeps it; Error retry
+  Status report(ModelFailure failure, const Usage& usage);  // keeps it; Error retry
 
   bool done_ = false;
   std::optional<ModelFailure> failure_;

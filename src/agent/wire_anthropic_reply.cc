@@ -91,7 +91,8 @@ constexpr std::array<std::string_view, 7> known_events = {"message_start",
 Status AnthropicDecoder::feed(const SseEvent& event) {
   if (failure_) return fail(Fault::retry, failure_->what);
   if (is_blank(event.data)) return {};
-  if (event.type == "error") return report(classify_error_body(WireApi::anthropic, 0, event.data));
+  if (event.type == "error")
+    return report(classify_error_body(WireApi::anthropic, 0, event.data), usage_);
   const bool is_known = event.type.empty() || std::ranges::count(known_events, event.type) > 0;
   if (!is_known) return {};
   const Result<Json> json = parse_json(event.data);
@@ -100,7 +101,8 @@ Status AnthropicDecoder::feed(const SseEvent& event) {
                                             json ? "not a JSON object" : json.error().what));
   }
   const std::string type = json_string(*json, "type", event.type);
-  if (type == "error") return report(classify_error_body(WireApi::anthropic, 0, event.data));
+  if (type == "error")
+    return report(classify_error_body(WireApi::anthropic, 0, event.data), usage_);
   if (type == "message_start") take_message(member(*json, "message"));
   if (type == "content_block_start") return start_block(*json);
   if (type == "content_block_delta") return take_delta(*json);
@@ -117,7 +119,7 @@ Status AnthropicDecoder::take_whole(std::string_view body) {
   if (!json)
     return fail(Fault::invalid, fmt::format("the model's answer is {}", json.error().what));
   if (json_string(*json, "type") == "error" || !member(*json, "error").is_null())
-    return report(classify_error_body(WireApi::anthropic, 0, body));
+    return report(classify_error_body(WireApi::anthropic, 0, body), usage_);
   const Json& content = member(*json, "content");
   if (!content.is_array())
     return fail(Fault::invalid, "the model's answer has no list 'content', so it is no message");

@@ -61,7 +61,8 @@ Status OpenaiDecoder::feed(const SseEvent& event) {
     done_ = true;
     return {};
   }
-  if (event.type == "error") return report(classify_error_body(WireApi::openai, 0, event.data));
+  if (event.type == "error")
+    return report(classify_error_body(WireApi::openai, 0, event.data), reply_.usage);
   const Result<Json> json = parse_json(event.data);
   if (!json) {
     return fail(Fault::invalid,
@@ -86,7 +87,7 @@ Status OpenaiDecoder::take(const Json& json, const char* part, std::string_view 
   const bool in_list = json.is_array() && json.size() == 1;  // Gemini's way to report an error
   const Json& error = member(in_list ? json[0] : json, "error");
   if (!error.is_null() || json_string(json, "object") == "error")
-    return report(classify_error_body(WireApi::openai, 0, body));
+    return report(classify_error_body(WireApi::openai, 0, body), reply_.usage);
   if (!json.is_object())
     return fail(Fault::invalid, "a piece of the model's answer is not a JSON object");
   if (reply_.id.empty()) reply_.id = json_string(json, "id");
@@ -104,7 +105,8 @@ Status OpenaiDecoder::take(const Json& json, const char* part, std::string_view 
 
 Status OpenaiDecoder::take_choice(const Json& choice, const char* part) {
   const Json& error = member(choice, "error");  // OpenRouter, when the model's own server fails
-  if (!error.is_null()) return report(classify_error_body(WireApi::openai, 0, dump_json(choice)));
+  if (!error.is_null())
+    return report(classify_error_body(WireApi::openai, 0, dump_json(choice)), reply_.usage);
   take_message(member(choice, part));
   take_usage(member(choice, "usage"));  // Moonshot
   const std::string reason = json_string(choice, "finish_reason");
@@ -215,7 +217,7 @@ Status OpenaiDecoder::take_finish(std::string_view reason) {
     failure.fault =
         reason == "error" || reason == "abort" ? ModelFault::server : ModelFault::overloaded;
     failure.what = fmt::format("The server broke off its answer: {}.", reason);
-    return report(std::move(failure));
+    return report(std::move(failure), reply_.usage);
   }
   done_ = true;
   if (reason == "length" || reason == "model_length" || reason == "max_tokens")

@@ -92,6 +92,8 @@ Decoded decode(WireApi api, const std::vector<SseEvent>& events) {
   decoded.json["done"] = decoder->done();
   if (decoder->failure()) {
     decoded.json["failure"] = {to_string(decoder->failure()->fault), decoder->failure()->what};
+    EXPECT_EQ(decoder->failure()->usage.output, decoder->reply().usage.output);
+    EXPECT_EQ(decoder->failure()->usage.known, decoder->reply().usage.known);
   }
   return decoded;
 }

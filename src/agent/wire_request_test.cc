@@ -70,7 +70,7 @@ ChatRequest whole_request() {
       answer({call("call_3", "evaluate", "{}")}),
       results({{"call_3", "", true}}, true)};
   request.max_output_tokens = 4096;
-  request.extra = R"({"temperature":0.5})";
+  request.extra = R"({"service_tier":"auto"})";
   return request;
 }
 

@@ -113,8 +113,9 @@ int64_t token_count(const Json& usage, std::string_view key, int64_t fallback) {
   return std::clamp<int64_t>(json_int(usage, key, fallback), 0, max_tokens);
 }
 
-Status WireDecoder::report(ModelFailure failure) {
+Status WireDecoder::report(ModelFailure failure, const Usage& usage) {
   failure_ = std::move(failure);
+  failure_->usage = usage;
   return fail(Fault::retry, failure_->what);
 }
 

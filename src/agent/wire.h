@@ -1,7 +1,6 @@
 // What the wire formats (wire_*.cc) share. Inside of agent/ only.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

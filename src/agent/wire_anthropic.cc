@@ -1,5 +1,6 @@
 // Anthropic's messages: the request.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "agent/wire.h"
 

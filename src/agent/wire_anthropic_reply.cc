@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "agent/wire.h"
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "agent/wire.h"

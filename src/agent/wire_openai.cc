@@ -1,4 +1,6 @@
 // OpenAI's chat completions: the request. Many servers speak it, so it holds only what they share.
+#include <nlohmann/json.hpp>
+
 #include "agent/wire.h"
 
 namespace marathon {

@@ -105,9 +105,11 @@ struct ModelFailure {
   std::string what;  // one sentence for people; holds no key
   int status = 0;    // HTTP, 0: none
   std::optional<double>
-      retry_after_s;           // as the server asks, from seconds or a date; not capped here
-  Usage usage;                 // what the server said before it failed
-  int64_t received_bytes = 0;  // of an answer that was cut: it was generated and will be charged
+      retry_after_s;  // as the server asks, from seconds or a date; not capped here
+  Usage usage;        // what the server said before it failed
+  // Of an answer that was cut, as it stood: text, reasoning, calls. They were generated and will be
+  // charged, also where no usage came.
+  int64_t received_bytes = 0;
 };
 
 enum class WireApi : uint8_t { openai, anthropic };  // chat completions; messages
@@ -162,7 +164,10 @@ struct ModelAnswer {
   std::optional<ChatReply> reply;       // whole, by the API's own mark of the end
   std::optional<ModelFailure> failure;  // else
 };
-// One request, once: no retries. A stop gives cancelled.
+// One request, once: no retries. A stop gives cancelled. An answer that ended by itself without
+// text and calls (reasoning alone is none) is a failure, and so is one that was withheld; one that
+// the output limit cut or that paused is a reply, whatever it holds. Trouble with the connection
+// behind the API's mark of the end is none.
 ModelAnswer ask_model(const Endpoint& endpoint, const ChatRequest& request, const OnDelta& on_delta,
                       std::stop_token stop);
 

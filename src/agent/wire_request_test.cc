@@ -163,7 +163,8 @@ TEST(WireRequest, EveryCallHasItsResultRightBehindIt) {
     for (size_t rest = word, i = 0; i < 5; ++i, rest /= 6)
       request.messages.push_back(kinds[rest % 6]);
     std::vector<std::string> open;
-    for (const Json& message : encoded(WireApi::openai, request)["messages"]) {
+    const Json openai = encoded(WireApi::openai, request);
+    for (const Json& message : openai.at("messages")) {
       const std::string role = json_string(message, "role");
       if (role == "tool") {
         ASSERT_FALSE(open.empty()) << word;
@@ -177,7 +178,8 @@ TEST(WireRequest, EveryCallHasItsResultRightBehindIt) {
     }
     ASSERT_TRUE(open.empty()) << word;
     std::string expected = "user";
-    for (const Json& message : encoded(WireApi::anthropic, request)["messages"]) {
+    const Json anthropic = encoded(WireApi::anthropic, request);
+    for (const Json& message : anthropic.at("messages")) {
       ASSERT_EQ(json_string(message, "role"), expected) << word;
       expected = expected == "user" ? "assistant" : "user";
       ASSERT_FALSE(message["content"].empty()) << word;

@@ -137,7 +137,7 @@ class Transfer {
     }
     add_header("Expect:");  // no "100-continue": some servers never answer it
     for (const auto& [name, value] : request_.headers)
-      add_header(value.empty() ? name + ";" : name + ": " + value);
+      add_header(value.empty() ? name + ";" : fmt::format("{}: {}", name, value));
     return good && headers_ && set(CURLOPT_HTTPHEADER, headers_.get());
   }
 

@@ -59,6 +59,7 @@ struct RunStarted {
 struct RunResumed {
   int64_t process = 0;
   std::string host, marathon_version, why;
+  int64_t lost_events = 0;  // its snapshot knew them and the log did not: the tail was cut off
 };
 
 // Budgets and goal can be changed by a person; the newest value counts.

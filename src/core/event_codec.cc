@@ -157,7 +157,7 @@ void fields(auto& f,
   void fields(auto& f, auto& p) requires std::is_same_v<std::remove_cvref_t<decltype(p)>, Kind>
 FIELDS(RunResumed) {
   f("process", p.process), f("host", p.host), f("marathon_version", p.marathon_version),
-      f("why", p.why);
+      f("why", p.why), f("lost_events", p.lost_events);
 }
 FIELDS(BudgetChanged) { f("budget", p.budget), f("by", p.by); }
 FIELDS(GoalChanged) { f("target", p.target), f("by", p.by); }

@@ -62,7 +62,7 @@ std::vector<Payload> one_of_each() {
                      "c1"};
   return {
       started,
-      RunResumed{12, "host", "0.1.0", "resumed"},
+      RunResumed{12, "host", "0.1.0", "resumed", 27},
       BudgetChanged{{10, 20, 3}, "person"},
       GoalChanged{{2, "twice"}, "person"},
       TurnStarted{3},

@@ -91,9 +91,9 @@ Result<std::unique_ptr<Driver>> open_run(const RunOptions& options, const std::s
   LoadedTask task = TRY(frozen_task(folder, recorder.state()));
   const std::string torn = recorder.opened().torn;
   if (!torn.empty()) recorder.tell("the end of the log was lost: " + torn);
-  TRY(recorder.record(
-      RunResumed{::getpid(), host_name(), MARATHON_VERSION,
-                 cut_for_json(torn.empty() ? why : why + "; lost: " + torn, 2000)}));
+  TRY(recorder.record(RunResumed{::getpid(), host_name(), MARATHON_VERSION,
+                                 cut_for_json(torn.empty() ? why : why + "; lost: " + torn, 2000),
+                                 recorder.opened().lost_events}));
   return std::make_unique<Driver>(std::move(lock), std::move(recorder), std::move(task), folder,
                                   options, std::move(stop));
 }

@@ -134,12 +134,12 @@ TEST_F(DamageTest, ACutTailShowsAgainstTheSnapshot) {
   tamper("DELETE FROM events WHERE sequence>7");
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("its tail is gone")));
   EXPECT_NE(must(verify_run(folder())).last_hash, last_hash);
-  std::string torn;
   {
     Log log = old_log();
-    torn = log.report().torn;
-    EXPECT_THAT(torn, HasSubstr("its tail is gone"));
-    must(log.append(RunResumed{1, "host", "0.1.0", "resumed; lost: " + torn}));
+    const OpenReport& report = log.report();
+    EXPECT_THAT(report.torn, HasSubstr("its tail is gone"));
+    EXPECT_EQ(report.lost_events, 3);
+    must(log.append(RunResumed{1, "host", "0.1.0", "resumed", report.lost_events}));
     must(log.append(NoteAdded{"and so on", "person"}));
     must(log.append(NoteAdded{"and so on", "person"}));
     must(log.write_snapshot());

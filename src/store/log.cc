@@ -95,8 +95,8 @@ std::string what_was_lost(const WalTail& tail, const Chain& chain, int64_t snaps
   if (std::string text = describe(tail); !text.empty()) all.push_back(std::move(text));
   if (std::string text = describe_torn(chain); !text.empty()) all.push_back(std::move(text));
   if (snapshot_events > chain.last_sequence()) {
-    all.push_back(fmt::format("the snapshot knows {} events, the log has {}: {}", snapshot_events,
-                              chain.last_sequence(), tail_is_gone));
+    all.push_back(fmt::format("the snapshot knows {} events, the log has {}: its tail is gone",
+                              snapshot_events, chain.last_sequence()));
   }
   return fmt::format("{}", fmt::join(all, "; "));
 }
@@ -186,7 +186,9 @@ Result<Log> Log::open(const fs::path& run_folder) {
       std::make_unique<Impl>(run_folder, std::move(run), std::move(database), std::move(writer));
   impl->report.events = folded.chain.last_sequence();
   impl->report.from_snapshot = folded.snapshot_events > 0;
-  impl->report.torn = what_was_lost(tail, folded.chain, snapshot_events(run_folder));
+  const int64_t known = snapshot_events(run_folder);
+  impl->report.torn = what_was_lost(tail, folded.chain, known);
+  impl->report.lost_events = std::max<int64_t>(known - folded.chain.last_sequence(), 0);
   impl->last_sequence = folded.chain.last_sequence();
   impl->snapshot_events = folded.snapshot_events;
   impl->state = std::move(folded.state);

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <string_view>
 
 #include "base/result.h"
 #include "core/state.h"
@@ -21,9 +20,6 @@ Status save_snapshot(const std::filesystem::path& run_folder, State& state);
 
 // None when there is no usable one, for whatever reason.
 std::optional<State> load_snapshot(const std::filesystem::path& run_folder, RowReader& reader);
-
-// Stands in what a person is told, and in run.resumed: verify finds it there for ever.
-inline constexpr std::string_view tail_is_gone = "its tail is gone";
 
 // How many events the snapshot was made of, or 0. More than the log has: its tail is gone.
 int64_t snapshot_events(const std::filesystem::path& run_folder);

@@ -40,7 +40,8 @@ class RunLock {
 struct OpenReport {
   int64_t events = 0;  // the last sequence
   bool from_snapshot = false;
-  std::string torn;  // empty, or what was lost, in a sentence
+  std::string torn;         // empty, or what was lost, in a sentence
+  int64_t lost_events = 0;  // of them: how many the snapshot knew and the log has no more
 };
 
 // The writer. Appends are durable when they return (WAL, synchronous=FULL).

@@ -184,7 +184,7 @@ struct Checks {
 
   // Going on behind a cut does not heal it.
   void note_loss(const Event& event, const RunResumed& resumed) {
-    if (resumed.why.find(tail_is_gone) == std::string::npos) return;
+    if (resumed.lost_events == 0) return;
     problems.add(fmt::format("event {} goes on behind a cut: {}", event.sequence, resumed.why));
   }
 
@@ -222,8 +222,9 @@ Result<VerifyReport> verify_run(const fs::path& run_folder) {
   if (tail.lost_commits > 0) checks.problems.add(describe(tail));
   checks.read(log.reader);
   if (known > checks.chain.last()) {
-    checks.problems.add(fmt::format("the snapshot knows {} events, the log has {}: {}", known,
-                                    checks.chain.last(), tail_is_gone));
+    checks.problems.add(
+        fmt::format("the snapshot knows {} events, the log has {}: its tail is gone", known,
+                    checks.chain.last()));
   }
   checks.artifacts.finish(run_folder / artifacts_folder, checks.state, checks.problems);
   return VerifyReport{checks.events, checks.problems.take(), checks.chain.last_hash()};

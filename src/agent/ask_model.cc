@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/chat.h"
+#include "agent/wire.h"
 #include "base/clock.h"
 
 namespace marathon {
@@ -13,16 +13,12 @@ namespace {
 constexpr size_t max_whole_bytes = 16u << 20;
 
 // Some servers repeat the key in their errors, and not every key begins with "sk-".
-std::string without_key(std::string text, std::string key) {
-  std::erase_if(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+std::string without_key(std::string text, const std::string& as_given) {
+  const std::string key = key_in_header(as_given);
   if (key.size() < 8) return text;  // a word that a server of one's own accepts, and no secret
   for (size_t at = 0; (at = text.find(key, at)) != std::string::npos;)
     text.replace(at, key.size(), "(key)");
   return text;
-}
-
-bool is_blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
 // The last event of a stream, behind which a server need not close the connection.

@@ -21,12 +21,6 @@ bool has_no_path(std::string_view url) {
   return url.find('/', host) == std::string_view::npos;
 }
 
-// A key from a file ends with a newline; in a header it would begin another one.
-std::string without_spaces(std::string key) {
-  std::erase_if(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-  return key;
-}
-
 }  // namespace
 
 std::string_view to_string(ChatStop stop) {
@@ -64,6 +58,11 @@ std::string_view to_string(WireApi api) {
   return "";
 }
 
+std::string key_in_header(std::string key) {
+  std::erase_if(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  return key;
+}
+
 std::string request_url(WireApi api, const std::string& base_url) {
   const size_t query_at = std::min(base_url.find('?'), base_url.size());  // Azure's api-version
   std::string url = base_url.substr(0, query_at);
@@ -82,7 +81,7 @@ std::vector<std::pair<std::string, std::string>> request_headers(WireApi api,
   std::vector<std::pair<std::string, std::string>> headers = {{"Content-Type", "application/json"},
                                                               {"Accept", "text/event-stream"}};
   if (api == WireApi::anthropic) headers.emplace_back("anthropic-version", "2023-06-01");
-  const std::string clean = without_spaces(key);
+  const std::string clean = key_in_header(key);
   if (clean.empty()) return headers;  // a server of one's own wants none
   if (api == WireApi::openai) headers.emplace_back("Authorization", "Bearer " + clean);
   if (api == WireApi::anthropic) headers.emplace_back("x-api-key", clean);

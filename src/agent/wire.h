@@ -33,6 +33,15 @@ Json object_or_empty(std::string_view text);
 // As both APIs accept the name of a function: a name that a model invented must not make every
 // later request invalid.
 std::string wire_name(std::string_view name);
+// As Anthropic accepts the id of a call. Those of other servers ("functions.evaluate:0") may not
+// fit.
+std::string wire_id(std::string_view id);
+// A key from a file ends with a newline; in a header it would begin another one.
+std::string key_in_header(std::string key);
+// `extra` of a request, without what it takes out of the defaults by naming it null.
+void drop_nulls(Json& object);
+// A call without parameters; but not one that the limit cut behind its name.
+void complete_bare_calls(ChatReply& reply);
 // A count of tokens as a server says it: a missing, negative or absurd one becomes harmless.
 int64_t token_count(const Json& usage, std::string_view key, int64_t fallback = 0);
 

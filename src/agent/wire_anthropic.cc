@@ -28,17 +28,6 @@ bool is_sent(const ChatBlock& block) {
   return false;
 }
 
-// Ids of other servers ("functions.evaluate:0") may hold what this API refuses.
-std::string id_of(const std::string& call) {
-  std::string id = call.empty() ? "unnamed" : call;
-  for (char& c : id) {
-    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-';
-    if (!fits) c = '_';
-  }
-  return id;
-}
-
 Json block_of(const ChatBlock& block) {
   Json json = object_or_empty(block.opaque);
   switch (block.kind) {
@@ -55,7 +44,7 @@ Json block_of(const ChatBlock& block) {
     case ChatBlock::Kind::call:
       json.erase("extra_content");  // another server's
       json["type"] = "tool_use";
-      json["id"] = id_of(block.call.id);
+      json["id"] = wire_id(block.call.id);
       json["name"] = wire_name(block.call.name);
       json["input"] = object_or_empty(block.call.arguments);
       break;
@@ -65,7 +54,7 @@ Json block_of(const ChatBlock& block) {
 
 Json result_of(const ChatResult& result) {
   Json json = {{"type", "tool_result"},
-               {"tool_use_id", id_of(result.call)},
+               {"tool_use_id", wire_id(result.call)},
                {"content", is_blank(result.text) ? "(empty)" : result.text}};
   if (!result.ok) json["is_error"] = true;
   return json;
@@ -124,8 +113,7 @@ Json tool_of(const ChatTool& tool) {
 std::string encode_anthropic(const ChatRequest& request) {
   Json body = object_or_empty(request.extra);
   if (!body.contains("max_tokens")) body["max_tokens"] = request.max_output_tokens;
-  for (Json::iterator at = body.begin(); at != body.end();)
-    at = at->is_null() ? body.erase(at) : std::next(at);
+  drop_nulls(body);
   body["model"] = request.model;
   body["stream"] = true;
   body["messages"] = messages_of(request);

@@ -14,11 +14,6 @@ namespace {
 
 using Kind = ChatBlock::Kind;
 
-const Json& member(const Json& object, const char* key) {
-  static const Json none;
-  return object.is_object() && object.contains(key) ? object[key] : none;
-}
-
 struct Block {
   Json json;  // as it began, with what deltas added; without text and arguments
   std::string type, text, arguments;
@@ -43,7 +38,7 @@ ChatBlock chat_block_of(const Block& block) {
   } else if (block.type == "tool_use") {
     chat.kind = Kind::call;
     chat.opaque = rest_of(block.json, {"type", "id", "name", "input"});
-    const Json& input = member(block.json, "input");
+    const Json& input = json_member(block.json, "input");
     const bool has_input = input.is_object() && !input.empty();
     chat.call = {json_string(block.json, "id"), json_string(block.json, "name"),
                  block.arguments.empty() && has_input ? dump_json(input) : block.arguments};
@@ -103,12 +98,12 @@ Status AnthropicDecoder::feed(const SseEvent& event) {
   const std::string type = json_string(*json, "type", event.type);
   if (type == "error")
     return report(classify_error_body(WireApi::anthropic, 0, event.data), usage_);
-  if (type == "message_start") take_message(member(*json, "message"));
+  if (type == "message_start") take_message(json_member(*json, "message"));
   if (type == "content_block_start") return start_block(*json);
   if (type == "content_block_delta") return take_delta(*json);
   if (type == "message_delta") {
-    take_stop(member(*json, "delta"));
-    take_usage(member(*json, "usage"));
+    take_stop(json_member(*json, "delta"));
+    take_usage(json_member(*json, "usage"));
   }
   if (type == "message_stop") done_ = true;
   return {};
@@ -118,9 +113,9 @@ Status AnthropicDecoder::take_whole(std::string_view body) {
   const Result<Json> json = parse_json(body);
   if (!json)
     return fail(Fault::invalid, fmt::format("the model's answer is {}", json.error().what));
-  if (json_string(*json, "type") == "error" || !member(*json, "error").is_null())
+  if (json_string(*json, "type") == "error" || !json_member(*json, "error").is_null())
     return report(classify_error_body(WireApi::anthropic, 0, body), usage_);
-  const Json& content = member(*json, "content");
+  const Json& content = json_member(*json, "content");
   if (!content.is_array())
     return fail(Fault::invalid, "the model's answer has no list 'content', so it is no message");
   take_message(*json);
@@ -132,15 +127,15 @@ Status AnthropicDecoder::take_whole(std::string_view body) {
 void AnthropicDecoder::take_message(const Json& message) {
   id_ = json_string(message, "id");
   model_ = json_string(message, "model");
-  take_usage(member(message, "usage"));
+  take_usage(json_member(message, "usage"));
   take_stop(message);
-  const Json& content = member(message, "content");
+  const Json& content = json_member(message, "content");
   if (!content.is_array()) return;
   for (const Json& block : content) start_block(block, std::ssize(blocks_));
 }
 
 Status AnthropicDecoder::start_block(const Json& event) {
-  const Json& content = member(event, "content_block");
+  const Json& content = json_member(event, "content_block");
   if (!content.is_object())
     return fail(Fault::invalid, "a block of the model's answer begins without its content");
   start_block(content, json_int(event, "index", std::ssize(blocks_)));
@@ -163,7 +158,7 @@ Status AnthropicDecoder::take_delta(const Json& event) {
     return fail(Fault::invalid,
                 "a piece of the model's answer belongs to a block that did not begin");
   }
-  const Json& delta = member(event, "delta");
+  const Json& delta = json_member(event, "delta");
   if (!delta.is_object() || !apply(blocks_[at->second], delta))
     return fail(Fault::invalid, fmt::format("a piece of type '{}' came for a block of type '{}'",
                                             json_string(delta, "type"), blocks_[at->second].type));
@@ -194,8 +189,8 @@ bool AnthropicDecoder::apply(Block& block, const Json& delta) {
     return true;
   }
   if (type == "citations_delta" && block.type == "text") {
-    if (!member(block.json, "citations").is_array()) block.json["citations"] = Json::array();
-    block.json["citations"].push_back(member(delta, "citation"));
+    if (!json_member(block.json, "citations").is_array()) block.json["citations"] = Json::array();
+    block.json["citations"].push_back(json_member(delta, "citation"));
     return true;
   }
   const bool is_known_block =
@@ -206,7 +201,7 @@ bool AnthropicDecoder::apply(Block& block, const Json& delta) {
   // A block that only goes back: text grows, anything else is replaced.
   for (const auto& [key, value] : delta.items()) {
     if (key == "type" || value.is_null()) continue;
-    const bool grows = value.is_string() && member(block.json, key.c_str()).is_string();
+    const bool grows = value.is_string() && json_member(block.json, key).is_string();
     block.json[key] = grows ? Json(json_string(block.json, key) + value.get<std::string>()) : value;
   }
   return true;
@@ -223,7 +218,7 @@ void AnthropicDecoder::take_stop(const Json& holder) {
 // Counts are cumulative; those that an event does not name stay.
 void AnthropicDecoder::take_usage(const Json& usage) {
   if (!usage.is_object()) return;
-  usage_.known = usage_.known || member(usage, "output_tokens").is_number_integer();
+  usage_.known = usage_.known || json_member(usage, "output_tokens").is_number_integer();
   usage_.input = token_count(usage, "input_tokens", usage_.input);
   usage_.cache_read = token_count(usage, "cache_read_input_tokens", usage_.cache_read);
   usage_.cache_write = token_count(usage, "cache_creation_input_tokens", usage_.cache_write);
@@ -251,11 +246,7 @@ ChatReply AnthropicDecoder::reply() const {
     reply.blocks.push_back(std::move(chat));
   }
   reply.stop = stop_of(stop_reason_, has_calls);
-  for (ChatBlock& block : reply.blocks) {
-    // A call without parameters; but not one that the limit cut behind its name.
-    const bool is_bare = block.kind == Kind::call && is_blank(block.call.arguments);
-    if (is_bare && reply.stop == ChatStop::calls) block.call.arguments = "{}";
-  }
+  complete_bare_calls(reply);
   return reply;
 }
 

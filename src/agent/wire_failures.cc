@@ -280,13 +280,6 @@ ModelFault fault_of_trouble(HttpTrouble trouble) {
   return ModelFault::network;
 }
 
-std::string header_of(const HttpReply& reply, std::string_view name) {
-  for (const auto& [key, value] : reply.headers) {
-    if (key == name) return value;
-  }
-  return "";
-}
-
 std::optional<double> number_of(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -311,9 +304,9 @@ std::optional<double> seconds_until(const std::string& date, int64_t now_us) {
 }
 
 std::optional<double> retry_after_of(const HttpReply& reply, int64_t now_us) {
-  const std::optional<double> ms = number_of(header_of(reply, "retry-after-ms"));
+  const std::optional<double> ms = number_of(reply.header("retry-after-ms"));
   if (ms) return *ms / 1000;
-  const std::string value = header_of(reply, "retry-after");
+  const std::string value = reply.header("retry-after");
   const std::optional<double> seconds = number_of(value);
   return seconds ? seconds : seconds_until(value, now_us);
 }
@@ -345,7 +338,7 @@ ModelFailure classify_http(WireApi api, const HttpReply& reply, int64_t now_us) 
     failure.status = reply.status;
     failure.what = for_people(reply.what);
   }
-  const std::string location = header_of(reply, "location");
+  const std::string location = reply.header("location");
   if (reply.status >= 300 && reply.status < 400 && !location.empty()) {
     failure.what = for_people(fmt::format(
         "The server answered {} and points to {}: use that address.", reply.status, location));

@@ -103,8 +103,7 @@ std::string encode_openai(const ChatRequest& request) {
   if (!body.contains("max_tokens") && !body.contains("max_completion_tokens"))
     body[std::string(limit_name(request.model))] = request.max_output_tokens;
   if (!body.contains("stream_options")) body["stream_options"] = {{"include_usage", true}};
-  for (Json::iterator at = body.begin(); at != body.end();)
-    at = at->is_null() ? body.erase(at) : std::next(at);
+  drop_nulls(body);
   body["model"] = request.model;
   body["stream"] = true;
   Json messages = Json::array();

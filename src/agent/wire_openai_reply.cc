@@ -12,11 +12,6 @@ namespace {
 
 using Kind = ChatBlock::Kind;
 
-const Json& member(const Json& object, const char* key) {
-  static const Json none;
-  return object.is_object() && object.contains(key) ? object[key] : none;
-}
-
 bool is_object_text(const std::string& text) {
   const Result<Json> json = parse_json(text);
   return json && json->is_object();
@@ -76,7 +71,7 @@ Status OpenaiDecoder::take_whole(std::string_view body) {
   if (!json)
     return fail(Fault::invalid, fmt::format("the model's answer is {}", json.error().what));
   TRY(take(*json, "message", body));
-  if (member(*json, "choices").empty())
+  if (json_member(*json, "choices").empty())
     return fail(Fault::invalid, "the model's answer has no choices, so it is no chat completion");
   done_ = true;
   return {};
@@ -85,16 +80,16 @@ Status OpenaiDecoder::take_whole(std::string_view body) {
 // `part`: where a choice has its piece of the message.
 Status OpenaiDecoder::take(const Json& json, const char* part, std::string_view body) {
   const bool in_list = json.is_array() && json.size() == 1;  // Gemini's way to report an error
-  const Json& error = member(in_list ? json[0] : json, "error");
+  const Json& error = json_member(in_list ? json[0] : json, "error");
   if (!error.is_null() || json_string(json, "object") == "error")
     return report(classify_error_body(WireApi::openai, 0, body), reply_.usage);
   if (!json.is_object())
     return fail(Fault::invalid, "a piece of the model's answer is not a JSON object");
   if (reply_.id.empty()) reply_.id = json_string(json, "id");
   if (reply_.model.empty()) reply_.model = json_string(json, "model");
-  take_usage(member(json, "usage"));
-  take_usage(member(member(json, "x_groq"), "usage"));
-  const Json& choices = member(json, "choices");
+  take_usage(json_member(json, "usage"));
+  take_usage(json_member(json_member(json, "x_groq"), "usage"));
+  const Json& choices = json_member(json, "choices");
   if (!choices.is_null() && !choices.is_array())
     return fail(Fault::invalid, "'choices' in a piece of the model's answer is not a list");
   for (const Json& choice : choices) {
@@ -104,22 +99,23 @@ Status OpenaiDecoder::take(const Json& json, const char* part, std::string_view 
 }
 
 Status OpenaiDecoder::take_choice(const Json& choice, const char* part) {
-  const Json& error = member(choice, "error");  // OpenRouter, when the model's own server fails
+  const Json& error =
+      json_member(choice, "error");  // OpenRouter, when the model's own server fails
   if (!error.is_null())
     return report(classify_error_body(WireApi::openai, 0, dump_json(choice)), reply_.usage);
-  take_message(member(choice, part));
-  take_usage(member(choice, "usage"));  // Moonshot
+  take_message(json_member(choice, part));
+  take_usage(json_member(choice, "usage"));  // Moonshot
   const std::string reason = json_string(choice, "finish_reason");
   return reason.empty() ? Status() : take_finish(reason);
 }
 
 void OpenaiDecoder::take_message(const Json& message) {
   take_reasoning(message);
-  take_content(member(message, "content"));
+  take_content(json_member(message, "content"));
   add(Kind::text, json_string(message, "refusal"));
-  const Json& calls = member(message, "tool_calls");
+  const Json& calls = json_member(message, "tool_calls");
   if (calls.is_array()) std::ranges::for_each(calls, [&](const Json& call) { take_call(call); });
-  const Json& function = member(message, "function_call");  // before there were tools
+  const Json& function = json_member(message, "function_call");  // before there were tools
   if (function.is_object()) take_call({{"function", function}, {"index", 0}});
 }
 
@@ -129,7 +125,7 @@ void OpenaiDecoder::take_content(const Json& content) {
   if (!content.is_array()) return;
   for (const Json& part : content) {
     add(Kind::text, json_string(part, "text"));
-    const Json& thinking = member(part, "thinking");
+    const Json& thinking = json_member(part, "thinking");
     if (!thinking.is_array()) continue;
     for (const Json& piece : thinking) add(Kind::reasoning, json_string(piece, "text"));
   }
@@ -143,7 +139,7 @@ void OpenaiDecoder::take_reasoning(const Json& message) {
     if (reasoning_name_.empty()) reasoning_name_ = name;
     if (reasoning_name_ == name) add(Kind::reasoning, text);
   }
-  take_details(member(message, "reasoning_details"));
+  take_details(json_member(message, "reasoning_details"));
 }
 
 // Pieces of one block of text are joined, as they must go back in the form of the whole answer.
@@ -153,8 +149,8 @@ void OpenaiDecoder::take_details(const Json& details) {
     if (!detail.is_object()) continue;
     const bool is_text = detail.contains("text") || detail.contains("summary");
     const bool goes_on = is_text && !details_.empty() &&
-                         member(details_.back(), "type") == member(detail, "type") &&
-                         member(details_.back(), "index") == member(detail, "index");
+                         json_member(details_.back(), "type") == json_member(detail, "type") &&
+                         json_member(details_.back(), "index") == json_member(detail, "index");
     if (!goes_on) {
       details_.push_back(detail);
       continue;
@@ -171,18 +167,18 @@ void OpenaiDecoder::take_details(const Json& details) {
 }
 
 void OpenaiDecoder::take_call(const Json& call) {
-  const Json& function = member(call, "function");
+  const Json& function = json_member(call, "function");
   const std::string id = json_string(call, "id"), name = json_string(function, "name");
   ChatBlock& block = reply_.blocks[block_for(call, id, name)];
   if (block.call.id.empty()) block.call.id = id;
   // Some servers repeat the name in every piece.
   if (block.call.name != name) block.call.name += name;
-  const Json& arguments = member(function, "arguments");
+  const Json& arguments = json_member(function, "arguments");
   if (arguments.is_string())
     block.call.arguments += arguments.get<std::string>();
   else if (arguments.is_object())
     block.call.arguments = dump_json(arguments);
-  const Json& extra = member(call, "extra_content");  // Gemini's signature of its reasoning
+  const Json& extra = json_member(call, "extra_content");  // Gemini's signature of its reasoning
   if (!extra.is_null()) block.opaque = dump_json({{"extra_content", extra}});
 }
 
@@ -190,7 +186,7 @@ void OpenaiDecoder::take_call(const Json& call) {
 // another id, or when the call that it would continue is complete.
 size_t OpenaiDecoder::block_for(const Json& call, const std::string& id, const std::string& name) {
   std::optional<int64_t> index;
-  if (member(call, "index").is_number_integer()) index = json_int(call, "index");
+  if (json_member(call, "index").is_number_integer()) index = json_int(call, "index");
   const auto is_same = [&](const Call& known) {
     if (index) return known.index == index;
     if (!id.empty()) return reply_.blocks[known.block].call.id == id;
@@ -200,8 +196,8 @@ size_t OpenaiDecoder::block_for(const Json& call, const std::string& id, const s
   if (at != calls_.rend()) {
     const ToolCall& known = reply_.blocks[at->block].call;
     const bool other_id = !id.empty() && !known.id.empty() && known.id != id;
-    const bool gives_more = !json_string(member(call, "function"), "arguments").empty() ||
-                            member(member(call, "function"), "arguments").is_object();
+    const bool gives_more = !json_string(json_member(call, "function"), "arguments").empty() ||
+                            json_member(json_member(call, "function"), "arguments").is_object();
     const bool begins =
         !name.empty() && (other_id || (gives_more && is_object_text(known.arguments)));
     if (!begins) return at->block;
@@ -228,10 +224,10 @@ Status OpenaiDecoder::take_finish(std::string_view reason) {
 }
 
 void OpenaiDecoder::take_usage(const Json& usage) {
-  if (!member(usage, "prompt_tokens").is_number_integer() &&
-      !member(usage, "completion_tokens").is_number_integer())
+  if (!json_member(usage, "prompt_tokens").is_number_integer() &&
+      !json_member(usage, "completion_tokens").is_number_integer())
     return;
-  const Json& details = member(usage, "prompt_tokens_details");
+  const Json& details = json_member(usage, "prompt_tokens_details");
   Usage& known = reply_.usage;
   known.known = true;
   known.output = token_count(usage, "completion_tokens");
@@ -256,10 +252,8 @@ ChatReply OpenaiDecoder::reply() const {
   ChatReply reply = reply_;
   const bool has_calls = !calls_.empty();
   if (has_calls && reply.stop == ChatStop::end) reply.stop = ChatStop::calls;
+  complete_bare_calls(reply);
   for (ChatBlock& block : reply.blocks) {
-    // A call without parameters; but not one that the limit cut behind its name.
-    const bool is_bare = block.kind == Kind::call && is_blank(block.call.arguments);
-    if (is_bare && reply.stop == ChatStop::calls) block.call.arguments = "{}";
     if (block.kind == Kind::reasoning && !reasoning_name_.empty())
       block.opaque = dump_json({{"as", reasoning_name_}});
   }

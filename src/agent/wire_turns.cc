@@ -99,14 +99,29 @@ Json object_or_empty(std::string_view text) {
   return json && json->is_object() ? *std::move(json) : Json::object();
 }
 
-std::string wire_name(std::string_view name) {
-  std::string wire(name.substr(0, max_name_bytes));
+std::string wire_name(std::string_view name) { return wire_id(name.substr(0, max_name_bytes)); }
+
+std::string wire_id(std::string_view id) {
+  std::string wire(id);
   for (char& c : wire) {
     const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                       c == '_' || c == '-';
     if (!fits) c = '_';
   }
   return wire.empty() ? "unnamed" : wire;
+}
+
+void drop_nulls(Json& object) {
+  for (Json::iterator at = object.begin(); at != object.end();)
+    at = at->is_null() ? object.erase(at) : std::next(at);
+}
+
+void complete_bare_calls(ChatReply& reply) {
+  if (reply.stop != ChatStop::calls) return;
+  for (ChatBlock& block : reply.blocks) {
+    const bool is_bare = block.kind == ChatBlock::Kind::call && is_blank(block.call.arguments);
+    if (is_bare) block.call.arguments = "{}";
+  }
 }
 
 int64_t token_count(const Json& usage, std::string_view key, int64_t fallback) {

@@ -17,10 +17,14 @@ constexpr const char* about =
     "  marathon doctor                         what this machine lacks\n";
 
 // The library's own check of ranges lets NaN pass, wraps negative numbers and clamps large ones.
+bool is_whole_number(const std::string& text, size_t most_digits) {
+  return !text.empty() && text.size() <= most_digits &&
+         text.find_first_not_of("0123456789") == text.npos;
+}
+
 const CLI::Validator positive_count(
     [](const std::string& text) {
-      const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-      const bool fits = digits && text.size() <= 12 && text.find_first_not_of('0') != text.npos;
+      const bool fits = is_whole_number(text, 12) && text.find_first_not_of('0') != text.npos;
       return fits ? std::string() : "'" + text + "' is no whole number from 1 to 999999999999";
     },
     "");
@@ -34,9 +38,8 @@ const CLI::Validator positive_hours(
     "");
 const CLI::Validator seed_number(
     [](const std::string& text) {
-      const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-      return digits && text.size() <= 18 ? std::string()
-                                         : "'" + text + "' is no whole number of up to 18 digits";
+      return is_whole_number(text, 18) ? std::string()
+                                       : "'" + text + "' is no whole number of up to 18 digits";
     },
     "");
 

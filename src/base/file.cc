@@ -156,6 +156,17 @@ bool is_safe_relative(const fs::path& relative) {
   return relative.native().find('\0') == std::string::npos;
 }
 
+bool is_hidden(const fs::path& relative) {
+  return std::any_of(relative.begin(), relative.end(),
+                     [](const fs::path& part) { return part.native().starts_with('.'); });
+}
+
+bool is_absent_or_empty(const fs::path& folder) {
+  std::error_code none;
+  return !fs::exists(folder, none) ||
+         (fs::is_directory(folder, none) && fs::is_empty(folder, none));
+}
+
 Result<int64_t> free_bytes(const fs::path& folder) {
   struct statvfs info {};
   if (::statvfs(folder.c_str(), &info) != 0) return fail_errno("statvfs " + folder.string(), errno);

@@ -50,6 +50,12 @@ Result<std::vector<std::filesystem::path>> list_files(const std::filesystem::pat
 // component that is empty.
 bool is_safe_relative(const std::filesystem::path& relative);
 
+// Is the file or a folder above it named with a dot in front (.git and the like)?
+bool is_hidden(const std::filesystem::path& relative);
+
+// Nothing is there, or an empty folder: what may be written to without losing anything.
+bool is_absent_or_empty(const std::filesystem::path& folder);
+
 Result<int64_t> free_bytes(const std::filesystem::path& folder);
 
 // A fresh folder under $TMPDIR or /tmp, removed with everything in it at the end.

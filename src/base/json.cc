@@ -76,6 +76,12 @@ std::string dump_json_pretty(const Json& value) {
   return value.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+const Json& json_member(const Json& object, std::string_view key) {
+  static const Json none;
+  const Json* found = find(object, key);
+  return found ? *found : none;
+}
+
 std::string json_string(const Json& object, std::string_view key, std::string_view fallback) {
   const Json* value = find(object, key);
   return value && value->is_string() ? value->get<std::string>() : std::string(fallback);

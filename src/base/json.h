@@ -18,7 +18,9 @@ Result<Json> parse_json(std::string_view text);
 std::string dump_json(const Json& value);
 std::string dump_json_pretty(const Json& value);
 
-// Field readers that never throw. A missing field or one of another type gives the fallback.
+// Field readers that never throw. A missing field, or one of another type, gives the fallback, or
+// null for json_member.
+const Json& json_member(const Json& object, std::string_view key);
 std::string json_string(const Json& object, std::string_view key, std::string_view fallback = "");
 int64_t json_int(const Json& object, std::string_view key, int64_t fallback = 0);
 double json_double(const Json& object, std::string_view key, double fallback = 0);

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 
 namespace marathon {
 
@@ -16,13 +17,6 @@ namespace {
 constexpr const char* request_kind = "marathon judge request";
 constexpr const char* results_kind = "marathon judge results";
 constexpr const char* judged_kind = "marathon judged candidate";
-
-const Json& member(const Json& object, const char* key) {
-  static const Json none;
-  if (!object.is_object()) return none;
-  const Json::const_iterator found = object.find(key);
-  return found == object.end() ? none : *found;
-}
 
 // The object with its own hash in it. Keys are sorted, so the same object has one text.
 Json sealed(Json json) {
@@ -68,11 +62,6 @@ Result<std::map<std::string, std::string>> texts_from(const Json& json, const st
 
 // ---- files of a candidate: text as it is, what is no UTF-8 as hex digits
 
-bool is_text(const std::string& content) {
-  const Result<Json> again = parse_json(dump_json(Json(content)));
-  return again && again->is_string() && again->get<std::string>() == content;
-}
-
 std::string to_hex(std::string_view bytes) {
   std::string hex;
   for (const char c : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
@@ -111,7 +100,7 @@ Result<PackedCandidate> packed_from(const Json& json) {
   packed.category = json_string(json, "category");
   if (packed.candidate.size() != 64)
     return fail(Fault::corrupt, "the request names a candidate without a hash");
-  packed.files = TRY(texts_from(member(json, "files"), "candidate " + packed.name));
+  packed.files = TRY(texts_from(json_member(json, "files"), "candidate " + packed.name));
   return packed;
 }
 
@@ -183,15 +172,15 @@ std::string request_hash(const JudgeRequest& request) {
 Result<JudgeRequest> judge_request_from(const Json& json) {
   TRY(require_kind(json, request_kind));
   TRY(require_sealed(json, "the request"));
-  const Json& task = member(json, "task");
+  const Json& task = json_member(json, "task");
   JudgeRequest request;
   request.marathon_version = json_string(json, "marathon_version");
   request.task_name = json_string(task, "name");
   request.task_hash = json_string(task, "hash");
-  request.task_files = TRY(texts_from(member(task, "files"), "the task"));
-  if (member(json, "incumbent").is_object())
-    request.incumbent = TRY(packed_from(member(json, "incumbent")));
-  for (const Json& packed : member(json, "candidates")) {
+  request.task_files = TRY(texts_from(json_member(task, "files"), "the task"));
+  if (json_member(json, "incumbent").is_object())
+    request.incumbent = TRY(packed_from(json_member(json, "incumbent")));
+  for (const Json& packed : json_member(json, "candidates")) {
     request.candidates.push_back(TRY(packed_from(packed)));
     const std::string& candidate = request.candidates.back().candidate;
     if (find_candidate(request, candidate) != &request.candidates.back())
@@ -205,7 +194,7 @@ Result<JudgeRequest> judge_request_from(const Json& json) {
 Json to_json(const JudgedCandidate& judged) {
   Json files = Json::object();
   for (const auto& [path, content] : judged.files) {
-    const bool text = is_text(content);
+    const bool text = is_utf8(content);
     files[path] = {{text ? "text" : "hex", text ? content : to_hex(content)}};
   }
   return sealed({{"kind", judged_kind},
@@ -234,8 +223,8 @@ Result<JudgedCandidate> judged_candidate_from(const Json& json) {
   judged.note = json_string(json, "note");
   judged.category = json_string(json, "category");
   judged.quick = json_string(json, "effort") != "full";
-  judged.verdict = TRY(verdict_from_json(member(json, "verdict")));
-  for (const auto& [path, content] : member(json, "files").items()) {
+  judged.verdict = TRY(verdict_from_json(json_member(json, "verdict")));
+  for (const auto& [path, content] : json_member(json, "files").items()) {
     if (!is_safe_relative(path))
       return fail(Fault::corrupt, "a candidate names '" + path + "', which is no path of its own");
     judged.files[path] = content.contains("hex") ? TRY(from_hex(json_string(content, "hex")))
@@ -256,9 +245,9 @@ Json to_json(const JudgeResults& results) {
 Result<JudgeResults> judge_results_from(const Json& json) {
   TRY(require_kind(json, results_kind));
   JudgeResults results;
-  results.request = TRY(judge_request_from(member(json, "request")));
+  results.request = TRY(judge_request_from(json_member(json, "request")));
   const std::string hash = request_hash(results.request);
-  for (const Json& entry : member(json, "results")) {
+  for (const Json& entry : json_member(json, "results")) {
     JudgedCandidate judged = TRY(judged_candidate_from(entry));
     TRY(require_of(results.request, hash, judged));
     if (find_judged(results, judged.candidate))

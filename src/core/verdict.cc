@@ -32,13 +32,6 @@ Json interval_json(const Interval& interval) {
   return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
 }
 
-const Json& member(const Json& object, std::string_view key) {
-  static const Json none;
-  if (!object.is_object()) return none;
-  const Json::const_iterator found = object.find(std::string(key));
-  return found == object.end() ? none : *found;
-}
-
 Interval interval_from(const Json& json) {
   return {json_double(json, "value"), json_double(json, "low"), json_double(json, "high")};
 }
@@ -114,19 +107,19 @@ ShapeResult shape_from(const Json& json) {
   shape.baseline_us = json_double(json, "baseline_us");
   shape.cold_us = json_double(json, "cold_us");
   shape.warm_us = json_double(json, "warm_us");
-  shape.speedup = interval_from(member(json, "speedup"));
+  shape.speedup = interval_from(json_member(json, "speedup"));
   shape.error = json_double(json, "error");
   shape.baseline_error = json_double(json, "baseline_error");
   shape.floor_us = json_double(json, "floor_us");
   shape.bound_by = json_string(json, "bound_by");
-  const Json& outputs = member(json, "outputs");
+  const Json& outputs = json_member(json, "outputs");
   if (outputs.is_array()) {
     for (const Json& output : outputs) shape.outputs.push_back(output_from(output));
   }
-  const Json& samples = member(json, "samples");
-  shape.samples = {samples_from(member(samples, "candidate_ns")),
-                   samples_from(member(samples, "incumbent_ns")),
-                   samples_from(member(samples, "baseline_ns"))};
+  const Json& samples = json_member(json, "samples");
+  shape.samples = {samples_from(json_member(samples, "candidate_ns")),
+                   samples_from(json_member(samples, "incumbent_ns")),
+                   samples_from(json_member(samples, "baseline_ns"))};
   return shape;
 }
 
@@ -193,7 +186,7 @@ void read_field(const Json& json, const char* key, double& field) {
   field = json_double(json, key);
 }
 void read_field(const Json& json, const char* key, uint64_t& field) {
-  const Json& value = member(json, key);
+  const Json& value = json_member(json, key);
   field = value.is_number_integer() ? value.get<uint64_t>() : 0;
 }
 
@@ -217,13 +210,13 @@ std::optional<GpuEvidence> gpu_from(const Json& json) {
 ProfileSummary profile_from(const Json& json) {
   ProfileSummary profile;
   profile.source = json_string(json, "source");
-  const Json& figures = member(json, "figures");
+  const Json& figures = json_member(json, "figures");
   if (figures.is_object()) {
     for (const auto& [name, value] : figures.items()) {
       if (value.is_number()) profile.figures[name] = value.get<double>();
     }
   }
-  profile.sentences = strings_from(member(json, "sentences"));
+  profile.sentences = strings_from(json_member(json, "sentences"));
   return profile;
 }
 
@@ -250,6 +243,11 @@ bool is_measured(VerdictKind kind) {
 Json to_json(const ProfileSummary& profile) {
   return {
       {"source", profile.source}, {"figures", profile.figures}, {"sentences", profile.sentences}};
+}
+
+bool promotes(const Verdict& verdict, bool has_incumbent) {
+  if (!has_incumbent) return is_measured(verdict.kind);
+  return verdict.kind == VerdictKind::faster && verdict.confirmed;
 }
 
 Json to_json(const Verdict& verdict) {
@@ -285,15 +283,16 @@ Result<Verdict> verdict_from_json(const Json& json) {
   verdict.kind = *kind;
   verdict.speedup = {json_double(json, "speedup"), json_double(json, "low"),
                      json_double(json, "high")};
-  verdict.gain = interval_from(member(json, "gain"));
-  verdict.reasons = strings_from(member(json, "reasons"));
-  const Json& shapes = member(json, "shapes");
+  verdict.gain = interval_from(json_member(json, "gain"));
+  verdict.reasons = strings_from(json_member(json, "reasons"));
+  const Json& shapes = json_member(json, "shapes");
   if (shapes.is_array()) {
     for (const Json& shape : shapes) verdict.shapes.push_back(shape_from(shape));
   }
   verdict.build_output = json_string(json, "build_output");
   verdict.build_output_artifact = json_string(json, "build_output_artifact");
-  if (member(json, "profile").is_object()) verdict.profile = profile_from(member(json, "profile"));
+  if (json_member(json, "profile").is_object())
+    verdict.profile = profile_from(json_member(json, "profile"));
   verdict.profile_artifact = json_string(json, "profile_artifact");
   verdict.sanitize_artifact = json_string(json, "sanitize_artifact");
   verdict.whole_artifact = json_string(json, "whole_artifact");
@@ -302,10 +301,10 @@ Result<Verdict> verdict_from_json(const Json& json) {
   verdict.metric_unit = json_string(json, "metric_unit");
   verdict.decided_early = json_bool(json, "decided_early");
   verdict.confirmed = json_bool(json, "confirmed");
-  const Json& provenance = member(json, "provenance");
+  const Json& provenance = json_member(json, "provenance");
   each_field(verdict.provenance,
              [&](const char* key, auto& field) { read_field(provenance, key, field); });
-  verdict.provenance.gpu = gpu_from(member(provenance, "gpu"));
+  verdict.provenance.gpu = gpu_from(json_member(provenance, "gpu"));
   return verdict;
 }
 

@@ -125,6 +125,20 @@ struct Verdict {
   Provenance provenance;
 };
 
+// Would it make its candidate the best? `faster` counts after the judge confirmed it by a fresh
+// measurement. The first candidate that passes is the incumbent whatever its speed: there must be
+// something to beat.
+bool promotes(const Verdict& verdict, bool has_incumbent);
+
+// Visits the hash of every artifact that a verdict names, also empty ones.
+template <class AnyVerdict, class Visit>
+void visit_artifacts(AnyVerdict& verdict, const Visit& visit) {
+  visit(verdict.build_output_artifact);
+  visit(verdict.profile_artifact);
+  visit(verdict.sanitize_artifact);
+  visit(verdict.whole_artifact);
+}
+
 // The JSON of `marathon judge --json` and of the log. Unknown fields are ignored when read.
 Json to_json(const Verdict& verdict);
 Result<Verdict> verdict_from_json(const Json& json);

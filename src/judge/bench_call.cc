@@ -247,7 +247,7 @@ static Result<Json> request_for(const std::string& mode, const LoadedTask& task,
                {"core", request.core},
                {"unsafe_no_sandbox", request.unsafe_no_sandbox},
                {"temp_folder", scratch.string()}};
-  if (is_for_gpu(task.task)) {
+  if (is_gpu_task(task.task)) {
     json["cpu_oracle"] = libraries.cpu_oracle.library.string();
     json["judge_cubin"] = TRY(judge_cubin(request, std::move(stop))).string();
     json["candidate_cubins"] = names_of(libraries.candidate.cubins);

@@ -35,7 +35,6 @@ double bench_limit_s(const Task& task);
 
 // ---- GPUs (gpu_call.cc)
 
-bool is_for_gpu(const Task& task);  // by its languages
 // "90a": of the GPU here; where there is none that of Hopper, so that builds can be checked.
 Result<std::string> gpu_architecture(const EvaluationRequest& request);
 // Error with advice where there is none.

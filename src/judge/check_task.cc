@@ -72,7 +72,7 @@ Status check_baseline(const LoadedTask& task, EvaluationRequest request, Librari
   if (libraries.baseline.library.extension() == ".py") return {};
   libraries.candidate = libraries.baseline;
   const std::filesystem::path cubin =
-      is_for_gpu(task.task) ? TRY(judge_cubin(request, stop)) : std::filesystem::path();
+      is_gpu_task(task.task) ? TRY(judge_cubin(request, stop)) : std::filesystem::path();
   const Json peaks = TRY(measured_peaks(request, cubin, stop));
   const Verdict verdict = TRY(verdict_from_json(
       TRY(call_bench("evaluate", task, request, libraries, peaks, silent, stop))));
@@ -96,7 +96,7 @@ Status check_mutants(const LoadedTask& task, const EvaluationRequest& request, T
           TRY(broken_start_rule(task, job, libraries, request, stop))) {
     return fail(Fault::invalid, "the starting solution breaks a rule: " + *broken);
   }
-  if (is_for_gpu(task.task)) TRY(check_oracles(task, request, libraries, check, stop));
+  if (is_gpu_task(task.task)) TRY(check_oracles(task, request, libraries, check, stop));
   const Json answer =
       TRY(call_bench("mutants", task, request, libraries, Json::object(), silent, stop));
   if (!answer.contains("mutants") || !answer.at("mutants").is_array())
@@ -141,11 +141,12 @@ Result<TaskCheck> check_task(const EvaluationRequest& wish, std::stop_token stop
     if (check.diagnostics.empty()) return tl::unexpected(task.error());
     return check;
   }
-  if (is_for_gpu(task->task)) {
+  if (is_gpu_task(task->task)) {
     Status gpu = require_gpu(stop);
     // Oracle and judge's kernels are CUDA C++ whatever the candidate is.
-    if (const Result<Compiler> nvcc = find_nvcc(); gpu && !nvcc)
-      gpu = Status(tl::unexpected(nvcc.error()));
+    if (gpu) {
+      if (const Result<Compiler> nvcc = find_nvcc(); !nvcc) gpu = tl::unexpected(nvcc.error());
+    }
     // No GPU, driver or compiler for it here. The text is sound all the same.
     const bool none = !gpu && gpu.error().fault != Fault::cancelled &&
                       gpu.error().fault != Fault::retry && gpu.error().fault != Fault::busy;

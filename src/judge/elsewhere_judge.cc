@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int tries_of_one = 3;
-constexpr double assumed_noise = 0.05;  // of a machine that is never quiet
 constexpr int64_t max_result_bytes = 512LL << 20;
 
 bool passes(Fault fault) {
@@ -201,16 +200,12 @@ class PackedJudge {
     const LoadedTask task = TRY(load_task(request.task_folder));
     if (task.task.kind != TaskKind::kernel) return {};
     request.candidate_folder = request.task_folder / task.task.files.start;
-    Result<NoiseReport> noise = measure_noise(request, stop_);
-    for (int again = 1; again < tries_of_one && !noise && noise.error().fault == Fault::retry;
-         ++again)
-      noise = measure_noise(request, stop_);
-    if (!noise && noise.error().fault != Fault::retry)
-      return fail(noise.error(), "the noise of this machine could not be measured");
-    noise_ = noise ? noise->noise : assumed_noise;
+    const NoiseReport noise = TRY(measure_or_assume_noise(request, stop_));
+    noise_ = noise.noise;
     if (job_.say)
       job_.say(fmt::format("noise of this machine ± {:.2f} %{}: a gain must exceed it",
-                           100 * *noise_, noise ? "" : " (assumed: it was never quiet)"));
+                           100 * *noise_,
+                           noise.assumed.empty() ? "" : " (assumed: it was never quiet)"));
     return {};
   }
 

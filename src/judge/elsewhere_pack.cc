@@ -20,11 +20,6 @@ namespace {
 constexpr const char* manifest_file = "request.json";
 constexpr int64_t max_manifest_bytes = 64LL << 20;
 
-bool is_hidden(const fs::path& relative) {
-  return std::ranges::any_of(relative,
-                             [](const fs::path& part) { return part.native().starts_with('.'); });
-}
-
 // A task's hash is made of every file but the hidden ones.
 Result<PathHashes> hashes_in(const fs::path& folder, bool with_hidden) {
   PathHashes hashes;
@@ -138,10 +133,7 @@ fs::path candidate_folder(const fs::path& request, const std::string& candidate)
 }
 
 Result<JudgeRequest> pack_request(const PackPlan& plan, const fs::path& folder) {
-  std::error_code none;
-  const bool is_free =
-      !fs::exists(folder, none) || (fs::is_directory(folder, none) && fs::is_empty(folder, none));
-  if (!is_free)
+  if (!is_absent_or_empty(folder))
     return fail(Fault::invalid, fmt::format("{} is there already and is not overwritten: name a "
                                             "new folder",
                                             folder.string()));

@@ -18,12 +18,6 @@ constexpr int64_t max_file_bytes = 64LL << 20;
 constexpr size_t named_at_most = 3;
 constexpr const char* params_module_file = "marathon_params.py";
 
-// Hidden files (.git and the like) are nobody's business.
-bool is_hidden(const fs::path& relative) {
-  return std::any_of(relative.begin(), relative.end(),
-                     [](const fs::path& part) { return part.native().starts_with('.'); });
-}
-
 // Would files at or below this path be editable?
 bool is_wanted(const Task& task, const fs::path& relative) {
   const int64_t depth = std::distance(relative.begin(), relative.end());
@@ -161,7 +155,7 @@ bool is_python(const std::string& file) { return fs::path(file).extension() == "
 
 // A task for a GPU may be solved in CUDA C++ or in Triton; which one is told by the files.
 Result<Language> language_of(const Task& task, const std::vector<SourceFile>& files) {
-  if (!is_for_gpu(task)) return Language::cpp;
+  if (!is_gpu_task(task)) return Language::cpp;
   bool python = false, cuda = false;
   for (const std::string& source : task.build.sources) {
     if (find_file(files, source)) (is_python(source) ? python : cuda) = true;
@@ -177,7 +171,7 @@ Result<std::vector<std::string>> sources_in(const Task& task, Language language,
                                             const std::vector<SourceFile>& files) {
   std::vector<std::string> sources;
   for (const std::string& source : task.build.sources) {
-    if (is_for_gpu(task) && is_python(source) != (language == Language::triton)) continue;
+    if (is_gpu_task(task) && is_python(source) != (language == Language::triton)) continue;
     if (!find_file(files, source))
       return fail(Fault::invalid, fmt::format("the source '{}' is missing", source));
     sources.push_back(source);
@@ -187,11 +181,6 @@ Result<std::vector<std::string>> sources_in(const Task& task, Language language,
 }
 
 }  // namespace
-
-bool is_for_gpu(const Task& task) {
-  return std::any_of(task.languages.begin(), task.languages.end(),
-                     [](Language language) { return language != Language::cpp; });
-}
 
 Result<CandidateFiles> read_candidate(const LoadedTask& task, const fs::path& folder) {
   if (const std::optional<std::string> special = TRY(special_file(task.task, folder)))
@@ -259,7 +248,7 @@ static Result<BuildJob> job_of_oracle(const LoadedTask& task, const std::string&
 Result<BuildJob> oracle_job(const LoadedTask& task, const std::string& real,
                             const EvaluationRequest& request) {
   return job_of_oracle(task, task.task.files.oracle,
-                       is_for_gpu(task.task) ? Language::cuda : Language::cpp, real, request);
+                       is_gpu_task(task.task) ? Language::cuda : Language::cpp, real, request);
 }
 
 Result<BuildJob> cpu_oracle_job(const LoadedTask& task, const EvaluationRequest& request) {
@@ -268,7 +257,7 @@ Result<BuildJob> cpu_oracle_job(const LoadedTask& task, const EvaluationRequest&
 
 // A baseline in Python is run where it lies: it may have more files, and is not compiled here.
 static Result<std::optional<BuildOutcome>> python_baseline(const LoadedTask& task) {
-  if (!is_for_gpu(task.task)) return std::optional<BuildOutcome>();
+  if (!is_gpu_task(task.task)) return std::optional<BuildOutcome>();
   std::vector<std::string> names = {std::string(python_baseline_file)};
   for (const std::string& source : task.task.build.sources) names.push_back(source);
   for (const std::string& source : names) {

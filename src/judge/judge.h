@@ -36,6 +36,7 @@ Result<LoadedTask> load_task(const std::filesystem::path& folder,
 // Editable files of `folder` by path, and the hash of their content (what a Candidate is).
 Result<std::vector<std::filesystem::path>> editable_files(const Task& task,
                                                           const std::filesystem::path& folder);
+bool is_editable(const Task& task, const std::filesystem::path& file);  // relative
 // Files that the task froze, by path in its folder; patterns are expanded.
 Result<std::vector<std::filesystem::path>> frozen_files(const LoadedTask& task);
 // The first editable file that is a link or another special file, in a sentence: what it leads to
@@ -90,8 +91,12 @@ struct NoiseReport {
   Interval ratio;
   double noise = 0;
   int64_t pairs = 0;
+  std::string assumed;  // why it could not be measured; empty: it was
 };
 Result<NoiseReport> measure_noise(const EvaluationRequest& request, std::stop_token stop);
+// Tries again while the machine is disturbed. One that is never quiet still judges, with an assumed
+// noise that only large gains exceed.
+Result<NoiseReport> measure_or_assume_noise(const EvaluationRequest& request, std::stop_token stop);
 
 // Elsewhere: a folder with task and candidates goes to the machine that has the GPU, one file with
 // verdicts and sources comes back. docs/gpu.md; formats: core/elsewhere.h.

@@ -29,7 +29,7 @@ class KernelJudge {
         request_(request),
         stage_(stage),
         stop_(std::move(stop)),
-        gpu_(is_for_gpu(task.task)) {}
+        gpu_(is_gpu_task(task.task)) {}
 
   Result<Verdict> run() {
     const int64_t start_us = monotonic_us(), wall_us = wall_time_us();
@@ -138,11 +138,10 @@ class KernelJudge {
     return {};
   }
 
-  // Of what a run would make its best: where there is no incumbent, whatever was measured.
+  // Of what a run would make its best.
   bool wants_sanitizers(const Verdict& verdict) const {
     if (task_.task.judge.sanitize.empty() || request_.effort == Effort::quick) return false;
-    if (request_.incumbent_folder.empty()) return is_measured(verdict.kind);
-    return verdict.kind == VerdictKind::faster && verdict.confirmed;
+    return promotes(verdict, !request_.incumbent_folder.empty());
   }
 
   Status sanitize(Verdict& verdict) {

@@ -19,11 +19,6 @@ bool matches(const fs::path& file, const std::string& pattern) {
   return ::fnmatch(pattern.c_str(), file.c_str(), FNM_PATHNAME) == 0;
 }
 
-bool is_hidden(const fs::path& relative) {
-  return std::any_of(relative.begin(), relative.end(),
-                     [](const fs::path& part) { return part.native().starts_with('.'); });
-}
-
 // Path, then content, of every file but those whose name starts with a dot.
 Result<std::string> folder_hash(const fs::path& folder) {
   Sha256 hash;
@@ -166,12 +161,14 @@ Result<LoadedTask> load_task(const fs::path& folder, std::vector<Diagnostic>* di
                     TRY(folder_hash(folder))};
 }
 
+bool is_editable(const Task& task, const fs::path& file) {
+  return std::any_of(task.files.editable.begin(), task.files.editable.end(),
+                     [&](const std::string& pattern) { return matches(file, pattern); });
+}
+
 Result<std::vector<fs::path>> editable_files(const Task& task, const fs::path& folder) {
   std::vector<fs::path> files = TRY(list_files(folder));
-  std::erase_if(files, [&](const fs::path& file) {
-    return std::none_of(task.files.editable.begin(), task.files.editable.end(),
-                        [&](const std::string& pattern) { return matches(file, pattern); });
-  });
+  std::erase_if(files, [&](const fs::path& file) { return !is_editable(task, file); });
   return files;
 }
 
@@ -185,12 +182,10 @@ Result<std::vector<fs::path>> frozen_files(const LoadedTask& task) {
 }
 
 Result<std::string> candidate_hash(const Task& task, const fs::path& folder) {
-  Sha256 hash;
-  for (const fs::path& file : TRY(editable_files(task, folder))) {
-    hash.update_field(file.generic_string());
-    hash.update_field(TRY(read_file(folder / file)));
-  }
-  return hash.finish_hex();
+  std::map<std::string, std::string> contents;
+  for (const fs::path& file : TRY(editable_files(task, folder)))
+    contents[file.generic_string()] = TRY(read_file(folder / file));
+  return hash_of_files(contents);
 }
 
 }  // namespace marathon

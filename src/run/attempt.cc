@@ -15,22 +15,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t max_file_bytes = 64LL << 20;
-
-RunOptions as_run_options(const AttemptOptions& options) {
-  RunOptions run;
-  run.home = options.home;
-  run.unsafe_no_sandbox = options.unsafe_no_sandbox;
-  run.executor = options.executor;
-  run.on_event = options.on_event;
-  run.on_trouble = options.on_trouble;
-  return run;
-}
+constexpr size_t max_named = 5;
 
 // What the person's folder does not hold comes from the best candidate, else from the start.
-Result<FileHashes> files_to_judge(Driver& driver, const fs::path& from) {
+Result<FileHashes> files_to_judge(Driver& driver, const fs::path& from,
+                                  const std::vector<fs::path>& brought) {
   const Attempt* best = incumbent_of(driver.state());
   FileHashes files = best ? TRY(driver.files_of(*best)) : driver.state().start->workspace;
-  const std::vector<fs::path> brought = TRY(editable_files(driver.task(), from));
   for (const fs::path& file : brought) {
     files[file.generic_string()] =
         TRY(driver.recorder().keep(TRY(read_file(from / file, max_file_bytes))));
@@ -38,23 +29,21 @@ Result<FileHashes> files_to_judge(Driver& driver, const fs::path& from) {
   return files;
 }
 
-constexpr size_t max_named = 5;
-
 // A link would be judged as the best's file of that name, under the person's note.
-Status require_files(const Task& task, const fs::path& from) {
+Result<std::vector<fs::path>> brought_files(const Task& task, const fs::path& from) {
   if (const std::optional<std::string> special = TRY(special_file(task, from)))
     return fail(Fault::invalid, fmt::format("{}: {}", from.string(), *special));
-  if (!TRY(editable_files(task, from)).empty()) return {};
+  std::vector<fs::path> brought = TRY(editable_files(task, from));
+  if (!brought.empty()) return brought;
   return fail(Fault::invalid, fmt::format("{} holds none of the task's editable files: {}",
                                           from.string(), fmt::join(task.files.editable, ", ")));
 }
 
 // A mistyped name must not go unseen: the best's file of the right name is judged in its place.
-Status tell_left_out(const Driver& driver, const Recorder& recorder, const fs::path& from) {
-  const std::vector<fs::path> taken = TRY(editable_files(driver.task(), from));
+Status tell_left_out(const Task& task, const Recorder& recorder, const fs::path& from) {
   std::vector<std::string> left_out;
   for (const fs::path& file : TRY(list_files(from))) {
-    if (std::ranges::find(taken, file) == taken.end()) left_out.push_back(file.generic_string());
+    if (!is_editable(task, file)) left_out.push_back(file.generic_string());
   }
   if (left_out.empty()) return {};
   const size_t more = left_out.size() - std::min(left_out.size(), max_named);
@@ -62,15 +51,17 @@ Status tell_left_out(const Driver& driver, const Recorder& recorder, const fs::p
   recorder.tell(fmt::format("not taken, since the task lets nobody edit them: {}{}; editable: {}",
                             fmt::join(left_out, ", "),
                             more > 0 ? fmt::format(" and {} more", more) : "",
-                            fmt::join(driver.task().files.editable, ", ")));
+                            fmt::join(task.files.editable, ", ")));
   return {};
 }
 
-Status judge_person(Driver& driver, const AttemptOptions& options) {
+Status judge_person(Driver& driver, const AttemptOptions& options,
+                    const std::vector<fs::path>& brought) {
   const int64_t since = driver.state().events;
   TRY(driver.settle());
-  TRY(tell_left_out(driver, driver.recorder(), options.from));
-  Submission submission = TRY(driver.submission_of(TRY(files_to_judge(driver, options.from))));
+  TRY(tell_left_out(driver.task(), driver.recorder(), options.from));
+  Submission submission =
+      TRY(driver.submission_of(TRY(files_to_judge(driver, options.from, brought))));
   submission.hypothesis = options.note;
   submission.category = options.category;
   submission.by = "person";
@@ -90,14 +81,24 @@ Status judge_person(Driver& driver, const AttemptOptions& options) {
 
 }  // namespace
 
+RunOptions as_run_options(const AttemptOptions& options) {
+  RunOptions run;
+  run.home = options.home;
+  run.unsafe_no_sandbox = options.unsafe_no_sandbox;
+  run.executor = options.executor;
+  run.on_event = options.on_event;
+  run.on_trouble = options.on_trouble;
+  return run;
+}
+
 Result<RunOutcome> attempt(const AttemptOptions& options, std::stop_token stop) {
   std::error_code none;
   if (!fs::is_directory(options.from, none))
     return fail(Fault::not_found, fmt::format("there is no folder '{}'", options.from.string()));
   const std::unique_ptr<Driver> driver =
       TRY(open_run(as_run_options(options), options.run, "an attempt of a person", true, stop));
-  TRY(require_files(driver->task(), options.from));
-  return outcome_of(judge_person(*driver, options), *driver, stop);
+  const std::vector<fs::path> brought = TRY(brought_files(driver->task(), options.from));
+  return outcome_of(judge_person(*driver, options, brought), *driver, stop);
 }
 
 }  // namespace marathon

@@ -62,20 +62,9 @@ const Attempt* incumbent_of(const State& state) {
 }
 
 Result<std::string> hash_of(const FileHashes& files, const Artifacts& artifacts) {
-  // Paths are ordered by their parts, as list_files() orders them: "a/b" stands before "a.b".
-  std::vector<std::pair<fs::path, std::string>> ordered(files.begin(), files.end());
-  std::sort(ordered.begin(), ordered.end());
-  Sha256 hash;
-  for (const auto& [path, content] : ordered) {
-    hash.update_field(path.generic_string());
-    hash.update_field(TRY(artifacts.get(content)));
-  }
-  return hash.finish_hex();
-}
-
-bool promotes(const Verdict& verdict, bool has_incumbent) {
-  if (!has_incumbent) return is_measured(verdict.kind);
-  return verdict.kind == VerdictKind::faster && verdict.confirmed;
+  std::map<std::string, std::string> contents;
+  for (const auto& [path, content] : files) contents[path] = TRY(artifacts.get(content));
+  return hash_of_files(contents);
 }
 
 Result<FileHashes> files_of(const fs::path& run_folder, const Attempt& attempt) {
@@ -91,9 +80,7 @@ Status write_candidate(const fs::path& home, const std::string& run, const std::
                        const fs::path& out) {
   const fs::path folder = run_folder(home, run);
   std::error_code none;
-  const bool is_free =
-      !fs::exists(out, none) || (fs::is_directory(out, none) && fs::is_empty(out, none));
-  if (!is_free)
+  if (!is_absent_or_empty(out))
     return fail(Fault::invalid, out.string() + " is not an empty folder: name a new one");
   // A link that leads nowhere would be replaced.
   if (fs::is_symlink(out, none) && !fs::exists(out, none))

@@ -19,10 +19,6 @@ Result<std::string> hash_of(const FileHashes& files, const Artifacts& artifacts)
 
 // Files of an attempt's candidate as they were added.
 Result<FileHashes> files_of(const std::filesystem::path& run_folder, const Attempt& attempt);
-// `faster` counts after the judge confirmed it by a fresh measurement. The first candidate that
-// passes is the incumbent whatever its speed: there must be something to beat.
-bool promotes(const Verdict& verdict, bool has_incumbent);
-
 // The verdict of an attempt that has one.
 Result<Verdict> verdict_of(const std::filesystem::path& run_folder, const Attempt& attempt);
 

@@ -100,12 +100,9 @@ Status require_task(const JudgeRequest& request, const State& state) {
 
 // A result names only what a candidate of this task may hold.
 Status require_editable(const Task& task, const JudgedCandidate& judged) {
-  const TempFolder scratch = TRY(TempFolder::make("marathon-result"));
-  for (const auto& [path, content] : judged.files) {
-    TRY(make_folders((scratch.path() / path).parent_path()));
-    TRY(write_file(scratch.path() / path, content));
-  }
-  if (TRY(editable_files(task, scratch.path())).size() == judged.files.size()) return {};
+  const bool allowed = std::ranges::all_of(
+      judged.files, [&](const auto& file) { return is_editable(task, file.first); });
+  if (allowed) return {};
   return fail(Fault::corrupt, fmt::format("candidate {} brings files that the task does not let "
                                           "anybody edit: its result is refused",
                                           short_hash(judged.candidate)));
@@ -159,9 +156,7 @@ Result<Verdict> Driver::verdict_from(const std::string& result) const {
       TRY(judged_candidate_from(TRY(parse_json(TRY(artifacts().get(result))))));
   Verdict verdict = std::move(judged.verdict);
   // Artifacts of this run are made here; those of another one are not in it.
-  verdict.build_output_artifact.clear();
-  verdict.profile_artifact.clear();
-  verdict.whole_artifact.clear();
+  visit_artifacts(verdict, [](std::string& hash) { hash.clear(); });
   verdict.provenance.elsewhere = judged.request;
   verdict.provenance.effort = judged.quick ? "quick" : "full";
   verdict.provenance.task_hash = judged.task_hash;
@@ -215,14 +210,8 @@ Result<RunOutcome> attempt_from_result(const AttemptOptions& options, std::stop_
       if (options.on_trouble) options.on_trouble(known);
     return RunOutcome{options.run, state};
   }
-  RunOptions run;
-  run.home = options.home;
-  run.unsafe_no_sandbox = options.unsafe_no_sandbox;
-  run.executor = options.executor;
-  run.on_event = options.on_event;
-  run.on_trouble = options.on_trouble;
   const std::unique_ptr<Driver> driver =
-      TRY(open_run(run, options.run, "results from elsewhere", true, stop));
+      TRY(open_run(as_run_options(options), options.run, "results from elsewhere", true, stop));
   return outcome_of(take_results(*driver, options, *results), *driver, stop);
 }
 

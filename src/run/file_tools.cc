@@ -1,7 +1,6 @@
 // Tools on files. The truth is the fold (path → hash) with its artifacts, not the folder on disk: a
 // call that is done again after a crash starts from the same content.
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -25,11 +24,8 @@ bool touches_git(const fs::path& path) {
       path, [](const fs::path& part) { return part.native().starts_with(".git"); });
 }
 
-bool is_editable(const Task& task, const std::string& path) {
-  if (!is_safe_relative(path) || touches_git(path)) return false;
-  return std::ranges::any_of(task.files.editable, [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME) == 0;
-  });
+bool may_be_written(const Task& task, const std::string& path) {
+  return is_safe_relative(path) && !touches_git(path) && is_editable(task, path);
 }
 
 // Never shown, whatever the patterns of frozen say: hidden shapes and the oracle.
@@ -62,7 +58,7 @@ Result<std::vector<Readable>> readable_files(const Driver& driver) {
   if (task.files.baseline_visible)
     TRY(add_folder(loaded.folder / task.files.baseline, std::string(baseline_prefix), files));
   if (task.kind == TaskKind::command) TRY(add_folder(loaded.folder / task.files.start, "", files));
-  std::erase_if(files, [&](const Readable& file) { return is_editable(task, file.path); });
+  std::erase_if(files, [&](const Readable& file) { return may_be_written(task, file.path); });
   return files;
 }
 
@@ -88,7 +84,7 @@ std::string list_of(const std::vector<std::string>& texts) {
 
 Result<ToolResult> put(Driver& driver, const std::string& path, const std::string& content) {
   const Task& task = driver.task();
-  if (!is_editable(task, path))
+  if (!may_be_written(task, path))
     return refuse(
         fmt::format("\"{}\" may not be written; editable: {}", path, list_of(task.files.editable)));
   if (static_cast<int64_t>(content.size()) > task.rules.max_source_bytes)

@@ -13,8 +13,6 @@ namespace marathon {
 
 namespace {
 
-constexpr int noise_attempts = 3;
-constexpr double assumed_noise = 0.05;
 constexpr int64_t recalled_events = 400;  // the last 20 tool calls are among them
 
 }  // namespace
@@ -92,22 +90,14 @@ Status Driver::measure_machine() {
   request.candidate_folder = task_.folder / task().files.start;
   request.unsafe_no_sandbox = unsafe_no_sandbox_;
   request.cache_folder = cache_folder_;
-  Result<NoiseReport> noise = measure_noise(request, stop_);
-  for (int again = 0; again < noise_attempts && !noise && noise.error().fault == Fault::retry;
-       ++again) {
-    noise = measure_noise(request, stop_);
+  const NoiseReport noise = TRY(measure_or_assume_noise(request, stop_));
+  // Done again after a crash it must not stand there twice.
+  if (!noise.assumed.empty() && state().notes.empty()) {
+    TRY(recorder_.record(NoteAdded{fmt::format("noise assumed ± {:.0f} %: {}", 100 * noise.noise,
+                                               cut_for_json(noise.assumed, 2000)),
+                                   "judge"}));
   }
-  // A machine that is never quiet still judges, with a noise that only large gains exceed.
-  if (!noise && noise.error().fault == Fault::retry) {
-    const std::string note = fmt::format("noise assumed ± {:.0f} %: {}", 100 * assumed_noise,
-                                         cut_for_json(noise.error().what, 2000));
-    // Done again after a crash it must not stand there twice.
-    if (state().notes.empty()) TRY(recorder_.record(NoteAdded{note, "judge"}));
-    noise = NoiseReport{{1, 1 - assumed_noise, 1 + assumed_noise}, assumed_noise, 0};
-  }
-  if (!noise) return fail(noise.error(), "the noise of this machine could not be measured");
-  TRY(recorder_.record(
-      NoiseMeasured{noise->ratio, noise->noise, noise->pairs, recorder_.active_s()}));
+  TRY(recorder_.record(NoiseMeasured{noise.ratio, noise.noise, noise.pairs, recorder_.active_s()}));
   return {};
 }
 

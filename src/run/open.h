@@ -18,6 +18,8 @@ std::string host_name();
 // What is 0 comes from `otherwise`.
 Budget merged(const Budget& wish, const Budget& otherwise);
 
+RunOptions as_run_options(const AttemptOptions& options);
+
 // Lock, log, the frozen task, and `run.resumed` with `why`. Error busy names the holder; invalid
 // when the run has ended and `may_have_ended` is false.
 Result<std::unique_ptr<Driver>> open_run(const RunOptions& options, const std::string& run,

@@ -27,10 +27,9 @@ void named_by(const EvaluationStarted& p, const Visit& visit) {
   if (!p.result.empty()) visit(p.result);
 }
 void named_by(const EvaluationFinished& p, const Visit& visit) {
-  for (const std::string& hash : {p.verdict.build_output_artifact, p.verdict.profile_artifact,
-                                  p.verdict.sanitize_artifact, p.verdict.whole_artifact}) {
+  visit_artifacts(p.verdict, [&](const std::string& hash) {
     if (!hash.empty()) visit(hash);
-  }
+  });
 }
 void named_by(const auto&, const Visit&) {}
 

@@ -66,6 +66,22 @@ struct RunResumed {
 struct BudgetChanged { Budget budget; std::string by; };
 struct GoalChanged { Target target; std::string by; };
 
+// A person stopped or released the run; a paused one stands still and is no failure.
+struct GoalPaused { bool paused = false; std::string by; };
+
+struct Prices { double input = 0, cache_read = 0, cache_write = 0, output = 0; };  // USD a million tokens
+
+// How a model is asked from here on. At the start of a run, and when a person changed it. Holds no
+// key. Together with the log it gives every request byte for byte (agent/request.cc).
+struct AgentConfigured {
+  std::string api;                  // "openai", "anthropic"; "" of a scripted agent
+  std::string base_url, model;
+  int64_t context_window = 0, max_output_tokens = 0;
+  Prices prices;
+  std::string extra;                // JSON object of further fields of each request, or ""
+  std::map<std::string, std::string> prompts;   // "system.md", "tools.json" … → content hash
+};
+
 struct TurnStarted { int64_t turn = 0; };                                    // intent
 struct ToolCall { std::string id, name, arguments; };                        // arguments: JSON text
 struct TurnFinished {                                                        // outcome
@@ -75,6 +91,40 @@ struct TurnFinished {                                                        // 
   int64_t input_tokens = 0, output_tokens = 0;
   double active_s = 0;               // this process's active seconds so far
   bool exhausted = false;            // the agent has nothing more to propose
+  // Of a model only. input_tokens are those that came from no cache and went into none.
+  std::string blocks = {};           // JSON list: the answer in its order, reasoning too; or "artifact:" and a hash
+  std::string stop = {}, model = {}; // why it ended; which model the server says it was
+  int64_t cache_read_tokens = 0, cache_write_tokens = 0;
+  bool usage_known = false;          // false: the figures are estimates, high
+  double usd = 0;
+  int64_t request_bytes = 0;
+  std::string budget_spent = {};     // no request could be made any more, and why
+};
+// A request that brought no answer. What it cost is counted here; the turn stays open.
+struct ModelFailed {
+  int64_t turn = 0;
+  std::string fault, what;
+  int64_t status = 0;                // HTTP; 0: none
+  int64_t input_tokens = 0, output_tokens = 0;
+  double usd = 0, active_s = 0;
+};
+struct ModelWaited { int64_t turn = 0; std::string why; double seconds = 0; };   // after it went on
+// Results of tools in turns up to this one are left out of requests from here on.
+struct ContextCleared { int64_t turn = 0, through_turn = 0; };
+// Turns up to `through_turn` are replaced by the memory, an artifact that was made from the fold alone.
+struct ContextCompacted {
+  int64_t turn = 0, through_turn = 0;
+  std::string memory, summary;       // artifacts; summary: a model's own words, or ""
+  std::string why;
+  int64_t tokens_before = 0, tokens_after = 0;   // of the next request, estimated
+};
+// The run told the agent to do something else.
+struct AdviceGiven {
+  int64_t turn = 0;
+  std::string kind;                  // "change_category", "restart", "probe"
+  std::string category;              // the one to leave, or to go to; may be empty
+  int64_t attempt = 0;               // the one to restart from; 0: none
+  std::string text;
 };
 struct ToolStarted { int64_t turn = 0; std::string call, name; };            // intent
 struct ToolFinished {                                                        // outcome
@@ -130,8 +180,9 @@ struct RunEnded { Ending ending = Ending::failed; std::string evidence; double a
 
 struct Unknown { std::string payload_type, payload; };  // written by a newer version
 
-using Payload = std::variant<RunStarted, RunResumed, BudgetChanged, GoalChanged, TurnStarted,
-                             TurnFinished, ToolStarted, ToolFinished, CandidateAdded,
+using Payload = std::variant<RunStarted, RunResumed, BudgetChanged, GoalChanged, GoalPaused,
+                             AgentConfigured, TurnStarted, TurnFinished, ModelFailed, ModelWaited,
+                             ContextCleared, ContextCompacted, AdviceGiven, ToolStarted, ToolFinished, CandidateAdded,
                              EvaluationStarted, EvaluationStage, EvaluationFinished,
                              EvaluationRepeated, IncumbentChanged, NoiseMeasured, NoteAdded,
                              StorageWaited, ArtifactsPruned, RunEnded, Unknown>;

@@ -28,7 +28,17 @@ class Writer {
     json_[key] = {{"value", v.value}, {"low", v.low}, {"high", v.high}};
   }
   void operator()(const char* key, const Budget& v) {
-    json_[key] = {{"evaluations", v.evaluations}, {"tool_calls", v.tool_calls}, {"hours", v.hours}};
+    json_[key] = {{"evaluations", v.evaluations},
+                  {"tool_calls", v.tool_calls},
+                  {"hours", v.hours},
+                  {"usd", v.usd},
+                  {"tokens", v.tokens}};
+  }
+  void operator()(const char* key, const Prices& v) {
+    json_[key] = {{"input", v.input},
+                  {"cache_read", v.cache_read},
+                  {"cache_write", v.cache_write},
+                  {"output", v.output}};
   }
   void operator()(const char* key, const Target& v) {
     json_[key] = {{"speedup", v.speedup}, {"text", v.text}};
@@ -97,7 +107,14 @@ class FieldReader {
   }
   void operator()(const char* key, Budget& v) {
     if (const Json* at = object(key)) {
-      v = {json_int(*at, "evaluations"), json_int(*at, "tool_calls"), json_double(*at, "hours")};
+      v = {json_int(*at, "evaluations"), json_int(*at, "tool_calls"), json_double(*at, "hours"),
+           json_double(*at, "usd"), json_int(*at, "tokens")};
+    }
+  }
+  void operator()(const char* key, Prices& v) {
+    if (const Json* at = object(key)) {
+      v = {json_double(*at, "input"), json_double(*at, "cache_read"),
+           json_double(*at, "cache_write"), json_double(*at, "output")};
     }
   }
   void operator()(const char* key, Target& v) {
@@ -161,10 +178,36 @@ FIELDS(RunResumed) {
 }
 FIELDS(BudgetChanged) { f("budget", p.budget), f("by", p.by); }
 FIELDS(GoalChanged) { f("target", p.target), f("by", p.by); }
+FIELDS(GoalPaused) { f("paused", p.paused), f("by", p.by); }
+FIELDS(AgentConfigured) {
+  f("api", p.api), f("base_url", p.base_url), f("model", p.model);
+  f("context_window", p.context_window), f("max_output_tokens", p.max_output_tokens);
+  f("prices", p.prices), f("extra", p.extra), f("prompts", p.prompts);
+}
 FIELDS(TurnStarted) { f("turn", p.turn); }
 FIELDS(TurnFinished) {
   f("turn", p.turn), f("text", p.text), f("calls", p.calls), f("input_tokens", p.input_tokens);
   f("output_tokens", p.output_tokens), f("active_s", p.active_s), f("exhausted", p.exhausted);
+  f("blocks", p.blocks), f("stop", p.stop), f("model", p.model);
+  f("cache_read_tokens", p.cache_read_tokens), f("cache_write_tokens", p.cache_write_tokens);
+  f("usage_known", p.usage_known), f("usd", p.usd), f("request_bytes", p.request_bytes);
+  f("budget_spent", p.budget_spent);
+}
+FIELDS(ModelFailed) {
+  f("turn", p.turn), f("fault", p.fault), f("what", p.what), f("status", p.status);
+  f("input_tokens", p.input_tokens), f("output_tokens", p.output_tokens), f("usd", p.usd),
+      f("active_s", p.active_s);
+}
+FIELDS(ModelWaited) { f("turn", p.turn), f("why", p.why), f("seconds", p.seconds); }
+FIELDS(ContextCleared) { f("turn", p.turn), f("through_turn", p.through_turn); }
+FIELDS(ContextCompacted) {
+  f("turn", p.turn), f("through_turn", p.through_turn), f("memory", p.memory);
+  f("summary", p.summary), f("why", p.why), f("tokens_before", p.tokens_before),
+      f("tokens_after", p.tokens_after);
+}
+FIELDS(AdviceGiven) {
+  f("turn", p.turn), f("kind", p.kind), f("category", p.category), f("attempt", p.attempt),
+      f("text", p.text);
 }
 FIELDS(ToolStarted) { f("turn", p.turn), f("call", p.call), f("name", p.name); }
 FIELDS(ToolFinished) {
@@ -203,11 +246,13 @@ FIELDS(RunEnded) { f("ending", p.ending), f("evidence", p.evidence), f("active_s
 
 // DO NOT CHANGE: these names are in logs. In the order of the variant's alternatives.
 constexpr std::string_view type_names[] = {
-    "run.started",         "run.resumed",        "budget.changed",   "goal.changed",
-    "turn.started",        "turn.finished",      "tool.started",     "tool.finished",
-    "candidate.added",     "evaluation.started", "evaluation.stage", "evaluation.finished",
-    "evaluation.repeated", "incumbent.changed",  "noise.measured",   "note.added",
-    "storage.waited",      "artifacts.pruned",   "run.ended"};
+    "run.started",        "run.resumed",      "budget.changed",      "goal.changed",
+    "goal.paused",        "agent.configured", "turn.started",        "turn.finished",
+    "model.failed",       "model.waited",     "context.cleared",     "context.compacted",
+    "advice.given",       "tool.started",     "tool.finished",       "candidate.added",
+    "evaluation.started", "evaluation.stage", "evaluation.finished", "evaluation.repeated",
+    "incumbent.changed",  "noise.measured",   "note.added",          "storage.waited",
+    "artifacts.pruned",   "run.ended"};
 static_assert(std::variant_size_v<Payload> == std::size(type_names) + 1,
               "a name for every kind but Unknown");
 

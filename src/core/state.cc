@@ -48,13 +48,31 @@ void on(State& state, const Event&, const RunStarted& p) {
   state.workspace = p.workspace;
 }
 
+// A request whose answer was lost with its process: it was sent, perhaps, and will be charged.
+void charge_lost_request(State& state) {
+  if (state.turn_open == 0 || !state.agent || state.agent->api.empty()) return;
+  const AgentConfigured& agent = *state.agent;
+  ++state.spent.failed_requests;
+  state.spent.input_tokens += state.request_tokens;
+  state.spent.output_tokens += agent.max_output_tokens;
+  state.spent.usd += 1e-6 * (static_cast<double>(state.request_tokens) * agent.prices.input +
+                             static_cast<double>(agent.max_output_tokens) * agent.prices.output);
+}
+
 void on(State& state, const Event&, const RunResumed&) {
+  charge_lost_request(state);
   ++state.resumes;
   state.active_before_s = state.spent.active_s;
 }
 
-void on(State& state, const Event&, const BudgetChanged& p) { state.budget = p.budget; }
+void on(State& state, const Event&, const BudgetChanged& p) {
+  state.budget = p.budget;
+  state.budget_spent.clear();
+}
 void on(State& state, const Event&, const GoalChanged& p) { state.target = p.target; }
+
+void on(State& state, const Event&, const GoalPaused& p) { state.paused = p.paused; }
+void on(State& state, const Event&, const AgentConfigured& p) { state.agent = p; }
 
 void on(State& state, const Event&, const TurnStarted& p) { state.turn_open = p.turn; }
 
@@ -67,10 +85,50 @@ void on(State& state, const Event&, const TurnFinished& p) {
   state.pending_calls = p.calls;
   state.recent_results.clear();
   state.agent_exhausted = p.exhausted;
+  state.budget_spent = p.budget_spent;
   ++state.spent.turns;
   state.spent.input_tokens += p.input_tokens;
   state.spent.output_tokens += p.output_tokens;
+  state.spent.cache_read_tokens += p.cache_read_tokens;
+  state.spent.cache_write_tokens += p.cache_write_tokens;
+  state.spent.usd += p.usd;
   set_active(state, p.active_s);
+  if (!state.agent) return;
+  const int64_t tokens = p.input_tokens + p.cache_read_tokens + p.cache_write_tokens;
+  if (p.usage_known && p.request_bytes > 0 && tokens > 0) {
+    state.request_bytes = p.request_bytes;
+    state.request_tokens = tokens;
+  } else if (p.request_bytes > 0) {
+    ++state.spent.estimated_requests;
+  }
+  state.exchanges.push_back({p.turn, p.text, p.blocks, p.calls, {}});
+}
+
+void on(State& state, const Event&, const ModelFailed& p) {
+  ++state.spent.failed_requests;
+  state.spent.input_tokens += p.input_tokens;
+  state.spent.output_tokens += p.output_tokens;
+  state.spent.usd += p.usd;
+  set_active(state, p.active_s);
+}
+
+void on(State& state, const Event&, const ModelWaited& p) { state.spent.waited_s += p.seconds; }
+
+void on(State& state, const Event&, const ContextCleared& p) {
+  state.cleared_through = std::max(state.cleared_through, p.through_turn);
+}
+
+void on(State& state, const Event&, const ContextCompacted& p) {
+  ++state.compactions;
+  state.compacted_through = p.through_turn;
+  state.memory = p.memory;
+  state.summary = p.summary;
+  std::erase_if(state.exchanges,
+                [&](const Exchange& exchange) { return exchange.turn <= p.through_turn; });
+}
+
+void on(State& state, const Event& envelope, const AdviceGiven& p) {
+  state.advice.push_back({envelope.sequence, state.spent.evaluations, state.spent.tool_calls, p});
 }
 
 void on(State& state, const Event& envelope, const ToolStarted& p) {
@@ -89,6 +147,8 @@ void on(State& state, const Event&, const ToolFinished& p) {
   // A claim that the evidence bore out; a refused one is not ok.
   if (p.name == "finish" && p.ok) state.agent_exhausted = true;
   state.recent_results.push_back(p.result);
+  if (!state.exchanges.empty() && state.exchanges.back().turn == p.turn)
+    state.exchanges.back().answers.push_back({p.call, p.result, p.ok});
   ++state.spent.tool_calls;
   update_workspace(state, p.written);
   set_active(state, p.active_s);
@@ -139,6 +199,7 @@ void on(State& state, const Event& envelope, const EvaluationFinished& p) {
   attempt->finished_sequence = envelope.sequence;
   ++attempt->evaluations;
   attempt->active_s = state.spent.active_s;
+  attempt->tool_calls = state.tool_calls_at_evaluation = state.spent.tool_calls;
   attempt->verdict = p.verdict.kind;
   attempt->speedup = p.verdict.speedup;
   attempt->gain = p.verdict.gain;
@@ -158,6 +219,7 @@ void on(State& state, const Event&, const IncumbentChanged& p) {
   attempt->became_incumbent = true;
   state.incumbent = Incumbent{p.candidate, p.speedup, p.evaluation, attempt->number};
   state.evaluations_since_gain = 0;
+  state.tool_calls_at_gain = state.spent.tool_calls;
 }
 
 void on(State& state, const Event&, const NoiseMeasured& p) {
@@ -201,12 +263,14 @@ Progress progress_of(const State& state) {
   }
   progress.goal_met =
       state.incumbent && state.target.speedup > 0 && progress.low >= state.target.speedup;
-  progress.fraction_of_budget =
-      std::max({fraction(static_cast<double>(state.spent.evaluations),
-                         static_cast<double>(state.budget.evaluations)),
-                fraction(static_cast<double>(state.spent.tool_calls),
-                         static_cast<double>(state.budget.tool_calls)),
-                fraction(state.spent.active_s, state.budget.hours * 3600)});
+  progress.fraction_of_budget = std::max({fraction(static_cast<double>(state.spent.evaluations),
+                                                   static_cast<double>(state.budget.evaluations)),
+                                          fraction(static_cast<double>(state.spent.tool_calls),
+                                                   static_cast<double>(state.budget.tool_calls)),
+                                          fraction(state.spent.active_s, state.budget.hours * 3600),
+                                          fraction(state.spent.usd, state.budget.usd),
+                                          fraction(static_cast<double>(state.spent.tokens()),
+                                                   static_cast<double>(state.budget.tokens))});
   return progress;
 }
 
@@ -231,10 +295,18 @@ Json status_json(const State& state) {
        {{"evaluations", state.budget.evaluations},
         {"tool_calls", state.budget.tool_calls},
         {"hours", state.budget.hours},
+        {"usd", state.budget.usd},
+        {"tokens", state.budget.tokens},
         {"active_s", state.spent.active_s},
         {"fraction_spent", progress.fraction_of_budget}}},
       {"events", state.events},
       {"last_recorded_at", state.last_recorded_at_us}};
+  if (state.agent) {
+    json["model"] = {
+        {"name", state.agent->model},       {"tokens", state.spent.tokens()},
+        {"usd", state.spent.usd},           {"failed_requests", state.spent.failed_requests},
+        {"waited_s", state.spent.waited_s}, {"compactions", state.compactions}};
+  }
   if (state.ending) {
     json["ending"] = to_string(state.ending->ending);
     json["evidence"] = state.ending->evidence;

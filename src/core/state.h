@@ -22,7 +22,8 @@ struct Attempt {
   int64_t added_sequence = 0;     // of candidate.added, which names its files
   int64_t finished_sequence = 0;  // of evaluation.finished; 0: none yet
   int64_t recorded_at_us = 0;
-  double active_s = 0;  // of the run, when the verdict came
+  double active_s = 0;     // of the run, when the verdict came
+  int64_t tool_calls = 0;  // of the run, before the one that asked for it
   std::optional<VerdictKind> verdict;
   Interval speedup, gain;
   std::string reason;            // the verdict's deciding reason, at most 300 characters
@@ -34,6 +35,32 @@ struct Attempt {
 struct Spent {
   int64_t evaluations = 0, tool_calls = 0, turns = 0, input_tokens = 0, output_tokens = 0;
   double active_s = 0;
+  int64_t cache_read_tokens = 0, cache_write_tokens = 0;
+  double usd = 0;
+  int64_t failed_requests = 0, estimated_requests = 0;  // no answer; usage not told by the server
+  double waited_s = 0;                                  // for a model's server; not active
+
+  int64_t tokens() const {
+    return input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;
+  }
+};
+
+// A turn as later requests repeat it. Kept from the last compaction on, and only of agents that have
+// a context (State::agent).
+struct Exchange {
+  int64_t turn = 0;
+  std::string text, blocks;  // as in turn.finished
+  std::vector<ToolCall> calls;
+  struct Answer {
+    std::string call, result;
+    bool ok = true;
+  };
+  std::vector<Answer> answers;
+};
+
+struct Advice {
+  int64_t sequence = 0, evaluations = 0, tool_calls = 0;  // when it was given
+  AdviceGiven given;
 };
 
 // An intent without an outcome.
@@ -73,6 +100,16 @@ struct State {
   std::optional<OpenEvaluation> evaluation_open;
   std::vector<std::string> recent_results;  // of the last turn's tools, for the agent
   bool agent_exhausted = false;
+  bool paused = false;
+  std::optional<AgentConfigured> agent;  // of agents with a context
+  std::vector<Exchange> exchanges;
+  int64_t cleared_through = 0, compacted_through = 0;  // turns
+  int64_t compactions = 0;
+  std::string memory, summary;  // artifacts, of the last compaction
+  int64_t request_bytes = 0, request_tokens = 0;  // the last whose usage the server told
+  std::string budget_spent;                       // the agent could not afford another request
+  std::vector<Advice> advice;
+  int64_t tool_calls_at_gain = 0, tool_calls_at_evaluation = 0;
   Spent spent;
   double active_before_s = 0;  // active seconds of processes before the current one
   int64_t resumes = 0;

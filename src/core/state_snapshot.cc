@@ -10,7 +10,7 @@ namespace marathon {
 
 namespace {
 
-constexpr int64_t snapshot_version = 4;  // another version: the snapshot is ignored and made anew
+constexpr int64_t snapshot_version = 5;  // another version: the snapshot is ignored and made anew
 
 Json interval_json(const Interval& v) { return Json::array({v.value, v.low, v.high}); }
 
@@ -34,6 +34,7 @@ Json attempt_json(const Attempt& v) {
                {"finished_sequence", v.finished_sequence},
                {"recorded_at_us", v.recorded_at_us},
                {"active_s", v.active_s},
+               {"tool_calls", v.tool_calls},
                {"speedup", interval_json(v.speedup)},
                {"gain", interval_json(v.gain)},
                {"reason", v.reason},
@@ -60,6 +61,7 @@ Attempt attempt_from(const Json& json) {
   v.finished_sequence = json.at("finished_sequence").get<int64_t>();
   v.recorded_at_us = json.at("recorded_at_us").get<int64_t>();
   v.active_s = json.at("active_s").get<double>();
+  v.tool_calls = json.at("tool_calls").get<int64_t>();
   if (json.contains("verdict"))
     v.verdict = verdict_kind_from(json.at("verdict").get<std::string>());
   v.speedup = interval_from(json.at("speedup"));
@@ -86,6 +88,14 @@ Json calls_json(const std::vector<ToolCall>& calls) {
   return list;
 }
 
+std::vector<ToolCall> calls_from(const Json& list) {
+  std::vector<ToolCall> calls;
+  for (const Json& call : list)
+    calls.push_back({call.at(0).get<std::string>(), call.at(1).get<std::string>(),
+                     call.at(2).get<std::string>()});
+  return calls;
+}
+
 Json open_json(const State& state) {
   Json json = {{"turn", state.turn_open}, {"calls", calls_json(state.pending_calls)}};
   if (state.tool_open) {
@@ -102,10 +112,7 @@ Json open_json(const State& state) {
 
 void read_open(const Json& json, State& state) {
   state.turn_open = json.at("turn").get<int64_t>();
-  for (const Json& call : json.at("calls")) {
-    state.pending_calls.push_back({call.at(0).get<std::string>(), call.at(1).get<std::string>(),
-                                   call.at(2).get<std::string>()});
-  }
+  state.pending_calls = calls_from(json.at("calls"));
   if (json.contains("tool")) {
     const Json& v = json.at("tool");
     state.tool_open = OpenTool{v.at(0).get<int64_t>(), v.at(1).get<std::string>(),
@@ -118,6 +125,70 @@ void read_open(const Json& json, State& state) {
                                            v.at(4).get<uint64_t>(),    v.at(5).get<int64_t>(),
                                            v.at(6).get<std::string>()};
   }
+}
+
+Json agent_json(const State& state) {
+  Json json = {{"exchanges", Json::array()},
+               {"cleared_through", state.cleared_through},
+               {"compacted_through", state.compacted_through},
+               {"compactions", state.compactions},
+               {"memory", state.memory},
+               {"summary", state.summary},
+               {"request_bytes", state.request_bytes},
+               {"request_tokens", state.request_tokens},
+               {"budget_spent", state.budget_spent},
+               {"advice", Json::array()},
+               {"spent", Json::array({state.spent.cache_read_tokens, state.spent.cache_write_tokens,
+                                      state.spent.usd, state.spent.failed_requests,
+                                      state.spent.estimated_requests, state.spent.waited_s})}};
+  if (state.agent) json["configured"] = payload_json(*state.agent);
+  for (const Exchange& exchange : state.exchanges) {
+    Json answers = Json::array();
+    for (const Exchange::Answer& answer : exchange.answers)
+      answers.push_back(Json::array({answer.call, answer.result, answer.ok}));
+    json["exchanges"].push_back(Json::array({exchange.turn, exchange.text, exchange.blocks,
+                                             calls_json(exchange.calls), std::move(answers)}));
+  }
+  for (const Advice& advice : state.advice) {
+    json["advice"].push_back(Json::array(
+        {advice.sequence, advice.evaluations, advice.tool_calls, payload_json(advice.given)}));
+  }
+  return json;
+}
+
+void read_agent(const Json& json, State& state) {
+  if (json.contains("configured"))
+    state.agent = payload_from<AgentConfigured>(json.at("configured"), "agent.configured");
+  for (const Json& v : json.at("exchanges")) {
+    Exchange exchange{v.at(0).get<int64_t>(),
+                      v.at(1).get<std::string>(),
+                      v.at(2).get<std::string>(),
+                      calls_from(v.at(3)),
+                      {}};
+    for (const Json& answer : v.at(4))
+      exchange.answers.push_back({answer.at(0).get<std::string>(), answer.at(1).get<std::string>(),
+                                  answer.at(2).get<bool>()});
+    state.exchanges.push_back(std::move(exchange));
+  }
+  state.cleared_through = json.at("cleared_through").get<int64_t>();
+  state.compacted_through = json.at("compacted_through").get<int64_t>();
+  state.compactions = json.at("compactions").get<int64_t>();
+  state.memory = json.at("memory").get<std::string>();
+  state.summary = json.at("summary").get<std::string>();
+  state.request_bytes = json.at("request_bytes").get<int64_t>();
+  state.request_tokens = json.at("request_tokens").get<int64_t>();
+  state.budget_spent = json.at("budget_spent").get<std::string>();
+  for (const Json& v : json.at("advice")) {
+    state.advice.push_back({v.at(0).get<int64_t>(), v.at(1).get<int64_t>(), v.at(2).get<int64_t>(),
+                            payload_from<AdviceGiven>(v.at(3), "advice.given")});
+  }
+  const Json& spent = json.at("spent");
+  state.spent.cache_read_tokens = spent.at(0).get<int64_t>();
+  state.spent.cache_write_tokens = spent.at(1).get<int64_t>();
+  state.spent.usd = spent.at(2).get<double>();
+  state.spent.failed_requests = spent.at(3).get<int64_t>();
+  state.spent.estimated_requests = spent.at(4).get<int64_t>();
+  state.spent.waited_s = spent.at(5).get<double>();
 }
 
 State read_state(const Json& json) {
@@ -147,8 +218,16 @@ State read_state(const Json& json) {
   state.recent_results = json.at("recent_results").get<std::vector<std::string>>();
   state.agent_exhausted = json.at("agent_exhausted").get<bool>();
   const Json& spent = json.at("spent");
-  state.spent = {spent.at(0).get<int64_t>(), spent.at(1).get<int64_t>(), spent.at(2).get<int64_t>(),
-                 spent.at(3).get<int64_t>(), spent.at(4).get<int64_t>(), spent.at(5).get<double>()};
+  state.spent.evaluations = spent.at(0).get<int64_t>();
+  state.spent.tool_calls = spent.at(1).get<int64_t>();
+  state.spent.turns = spent.at(2).get<int64_t>();
+  state.spent.input_tokens = spent.at(3).get<int64_t>();
+  state.spent.output_tokens = spent.at(4).get<int64_t>();
+  state.spent.active_s = spent.at(5).get<double>();
+  state.paused = json.at("paused").get<bool>();
+  state.tool_calls_at_gain = json.at("tool_calls_at_gain").get<int64_t>();
+  state.tool_calls_at_evaluation = json.at("tool_calls_at_evaluation").get<int64_t>();
+  read_agent(json.at("agent"), state);
   state.active_before_s = json.at("active_before_s").get<double>();
   state.resumes = json.at("resumes").get<int64_t>();
   state.evaluations_since_gain = json.at("evaluations_since_gain").get<int64_t>();
@@ -175,6 +254,10 @@ Json to_json(const State& state) {
                {"spent", Json::array({state.spent.evaluations, state.spent.tool_calls,
                                       state.spent.turns, state.spent.input_tokens,
                                       state.spent.output_tokens, state.spent.active_s})},
+               {"agent", agent_json(state)},
+               {"paused", state.paused},
+               {"tool_calls_at_gain", state.tool_calls_at_gain},
+               {"tool_calls_at_evaluation", state.tool_calls_at_evaluation},
                {"active_before_s", state.active_before_s},
                {"resumes", state.resumes},
                {"evaluations_since_gain", state.evaluations_since_gain},
@@ -223,6 +306,8 @@ std::string fold_fingerprint(const State& state) {
          attempt.verdict ? to_string(*attempt.verdict) : "", attempt.became_incumbent}));
   }
   if (state.incumbent) json["incumbent"] = state.incumbent->candidate;
+  // Where it compacted depends on how long the answers were, and those hold timings.
+  if (state.agent) json["agent"] = Json::array({state.agent->model, state.agent->prompts});
   if (state.ending) json["ending"] = to_string(state.ending->ending);
   return sha256_hex(dump_json(json));
 }

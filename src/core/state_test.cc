@@ -108,6 +108,75 @@ TEST(State, WorkspaceFollowsTheTools) {
 }
 
 // Random sequences of events: folding in one go equals folding over a snapshot at any point.
+AgentConfigured agent(const std::string& api) {
+  AgentConfigured configured;
+  configured.api = api;
+  configured.model = "m";
+  configured.context_window = 1000;
+  configured.max_output_tokens = 100;
+  configured.prices = {3, 0.5, 4, 15};
+  return configured;
+}
+
+TurnFinished answer(int64_t turn, int64_t tokens) {
+  TurnFinished finished{turn, "t", {{"c", "evaluate", "{}"}}, tokens, 10, 0, false};
+  finished.usage_known = true;
+  finished.request_bytes = 4 * tokens;
+  finished.usd = 0.5;
+  return finished;
+}
+
+TEST(State, ExchangesAreKeptFromTheLastCompactionOn) {
+  Fold fold;
+  fold.add(started()).add(agent("openai"));
+  for (int64_t turn = 1; turn <= 4; ++turn) {
+    fold.add(TurnStarted{turn}).add(answer(turn, 100 * turn));
+    fold.add(ToolFinished{turn, "c", "evaluate", turn != 2, "r" + std::to_string(turn), {}, 0});
+  }
+  ASSERT_EQ(fold.state().exchanges.size(), 4u);
+  EXPECT_FALSE(fold.state().exchanges[1].answers.at(0).ok);
+  EXPECT_EQ(fold.state().exchanges[3].answers.at(0).result, "r4");
+  EXPECT_EQ(fold.state().request_tokens, 400);
+  fold.add(ContextCleared{5, 3}).add(ContextCompacted{5, 3, "memory", "summary", "hard", 900, 90});
+  ASSERT_EQ(fold.state().exchanges.size(), 1u);
+  EXPECT_EQ(fold.state().exchanges[0].turn, 4);
+  EXPECT_EQ(fold.state().memory, "memory");
+  EXPECT_EQ(fold.state().compactions, 1);
+  EXPECT_EQ(fold.state().spent.tokens(), 1000 + 40);
+  EXPECT_DOUBLE_EQ(fold.state().spent.usd, 2);
+}
+
+TEST(State, AnAgentWithoutAContextLeavesNoExchanges) {
+  Fold fold;
+  fold.add(started()).add(TurnStarted{1}).add(answer(1, 100));
+  EXPECT_TRUE(fold.state().exchanges.empty());
+}
+
+TEST(State, ARequestThatWasLostWithItsProcessIsChargedHigh) {
+  Fold fold;
+  fold.add(started()).add(agent("openai")).add(TurnStarted{1}).add(answer(1, 200));
+  const double before = fold.state().spent.usd;
+  fold.add(RunResumed{1, "h", "v", "resumed", 0});
+  EXPECT_DOUBLE_EQ(fold.state().spent.usd, before) << "no request was open";
+  fold.add(TurnStarted{2}).add(RunResumed{1, "h", "v", "resumed", 0});
+  EXPECT_DOUBLE_EQ(fold.state().spent.usd, before + 1e-6 * (200 * 3 + 100 * 15));
+  EXPECT_EQ(fold.state().spent.failed_requests, 1);
+  Fold scripted;
+  scripted.add(started()).add(agent("")).add(TurnStarted{1});
+  scripted.add(RunResumed{1, "h", "v", "resumed", 0});
+  EXPECT_EQ(scripted.state().spent.tokens(), 0) << "a script costs nothing";
+}
+
+TEST(State, MoreBudgetLetsAnAgentGoOnThatCouldNotAffordARequest) {
+  Fold fold;
+  TurnFinished last = answer(1, 100);
+  last.budget_spent = "the next request could cost $1";
+  fold.add(started()).add(agent("openai")).add(TurnStarted{1}).add(last);
+  EXPECT_FALSE(fold.state().budget_spent.empty());
+  fold.add(BudgetChanged{{0, 0, 0, 50}, "person"});
+  EXPECT_TRUE(fold.state().budget_spent.empty());
+}
+
 TEST(State, ASnapshotAnywhereChangesNothing) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
@@ -115,7 +184,7 @@ TEST(State, ASnapshotAnywhereChangesNothing) {
     for (int64_t n = 1; n <= 40; ++n) {
       const std::string name = "c" + std::to_string(random.below(20)),
                         key = "k" + std::to_string(n);
-      switch (random.below(7)) {
+      switch (random.below(13)) {
         case 0:
           events.push_back(TurnStarted{n});
           break;
@@ -137,6 +206,36 @@ TEST(State, ASnapshotAnywhereChangesNothing) {
           break;
         case 6:
           events.push_back(NoteAdded{key, "agent"});
+          break;
+        case 7:
+          events.push_back(agent(random.below(3) == 0 ? "" : "openai"));
+          break;
+        case 8: {
+          events.push_back(TurnStarted{n});
+          TurnFinished turn{n, "t", {{key, "evaluate", "{}"}}, 3, 2, 0.5, false};
+          turn.blocks = "[]";
+          turn.request_bytes = 40;
+          turn.usage_known = random.below(2) == 0;
+          turn.usd = 0.25;
+          events.push_back(turn);
+          events.push_back(ToolFinished{n, key, "evaluate", true, "r", {}, 1});
+          break;
+        }
+        case 9:
+          events.push_back(ModelFailed{n, "network", "cut", 0, 3, 4, 0.5, 1});
+          events.push_back(ModelWaited{n, "cut", 2});
+          break;
+        case 10:
+          events.push_back(ContextCompacted{n, n - 5, "m" + key, "", "hard", 10, 5});
+          events.push_back(ContextCleared{n, n - 2});
+          break;
+        case 11:
+          events.push_back(AdviceGiven{n, "probe", "", 0, "look back"});
+          events.push_back(GoalPaused{random.below(2) == 0, "person"});
+          break;
+        case 12:
+          events.push_back(TurnStarted{n});
+          events.push_back(RunResumed{1, "h", "v", "resumed", 0});
           break;
       }
     }

@@ -155,6 +155,10 @@ struct Budget {          // 0: no limit
   int64_t evaluations = 0;
   int64_t tool_calls = 0;
   double hours = 0;      // active time on the monotonic clock
+  double usd = 0;        // for a model's requests; what a server does not report is estimated high
+  int64_t tokens = 0;    // of all requests and answers, cached ones too
+
+  bool operator==(const Budget&) const = default;
 };
 
 // GPU tasks: what a candidate must pass, beyond check and measurement, to become the best.

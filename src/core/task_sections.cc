@@ -321,6 +321,8 @@ void read_budget(Section& root, Draft& draft) {
   section.read("evaluations", budget.evaluations, 0, 1'000'000'000);
   section.read("tool_calls", budget.tool_calls, 0, 1'000'000'000);
   section.read("hours", budget.hours, {0, 1e5});
+  section.read("usd", budget.usd, {0, 1e7});
+  section.read("tokens", budget.tokens, 0, 1'000'000'000'000);
   section.finish();
 }
 

@@ -104,7 +104,7 @@ TEST(Task, UnknownKeysAreErrorsWithASuggestion) {
             "task.toml:105:2: error: unknown key 'bugdet' in the task; did you mean 'budget'?\n");
   EXPECT_EQ(kernel_with("hours = 1.5", "zzzzzzzzz = 1"),
             "task.toml:108:1: error: unknown key 'zzzzzzzzz' in [budget]; there are evaluations, "
-            "tool_calls and hours\n");
+            "tool_calls, hours, usd and tokens\n");
   EXPECT_THAT(kernel_with("std = 2.0", "sdt = 2.0"), HasSubstr("did you mean 'std'?"));
   EXPECT_THAT(kernel_with("dims = { B = 1, T = 512", "dims = { B = 1, TT = 512"),
               HasSubstr("unknown key 'TT' in the dims of [[shape]] 'T512'; did you mean 'T'?"));

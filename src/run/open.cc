@@ -75,7 +75,8 @@ std::string host_name() {
 Budget merged(const Budget& wish, const Budget& otherwise) {
   return {wish.evaluations > 0 ? wish.evaluations : otherwise.evaluations,
           wish.tool_calls > 0 ? wish.tool_calls : otherwise.tool_calls,
-          wish.hours > 0 ? wish.hours : otherwise.hours};
+          wish.hours > 0 ? wish.hours : otherwise.hours, wish.usd > 0 ? wish.usd : otherwise.usd,
+          wish.tokens > 0 ? wish.tokens : otherwise.tokens};
 }
 
 Result<std::unique_ptr<Driver>> open_run(const RunOptions& options, const std::string& run,
@@ -115,9 +116,7 @@ Result<RunOutcome> resume_run(const RunOptions& options, const std::string& run,
   const std::unique_ptr<Driver> driver = TRY(open_run(options, run, "resumed", false, stop));
   const Budget& now = driver->state().budget;
   const Budget wanted = merged(options.budget, now);
-  const bool changed = wanted.evaluations != now.evaluations ||
-                       wanted.tool_calls != now.tool_calls || wanted.hours != now.hours;
-  if (changed) TRY(driver->recorder().record(BudgetChanged{wanted, "person"}));
+  if (wanted != now) TRY(driver->recorder().record(BudgetChanged{wanted, "person"}));
   return outcome_of(driver->drive(), *driver, stop);
 }
 

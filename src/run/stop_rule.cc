@@ -15,7 +15,8 @@ constexpr int64_t max_turns_without_call = 10, max_calls_without_evaluation = 30
 constexpr double limit_share = 0.9;
 
 bool has_budget(const Budget& budget) {
-  return budget.evaluations > 0 || budget.tool_calls > 0 || budget.hours > 0;
+  return budget.evaluations > 0 || budget.tool_calls > 0 || budget.hours > 0 || budget.usd > 0 ||
+         budget.tokens > 0;
 }
 
 bool has_gain(const State& state) {
@@ -75,7 +76,11 @@ std::string budget_spent(const State& state, double active_s) {
     return fmt::format("all {} tool calls are spent", budget.tool_calls);
   if (budget.hours > 0 && active_s >= budget.hours * 3600)
     return fmt::format("{} of active time are spent", format_duration(active_s));
-  return "";
+  if (budget.usd > 0 && state.spent.usd >= budget.usd)
+    return fmt::format("all ${:.2f} are spent", budget.usd);
+  if (budget.tokens > 0 && state.spent.tokens() >= budget.tokens)
+    return fmt::format("all {} tokens are spent", budget.tokens);
+  return state.budget_spent;
 }
 
 bool is_at_limit(const Verdict& verdict) {

@@ -30,7 +30,10 @@ struct RunOptions {
   std::string name;                   // start only; empty: "<task>-<date>-<n>"
   uint64_t seed = 1;
   Budget budget;                 // what is 0 comes from the task
-  std::string agent = "search";  // "search", "scripted:FILE"
+  std::string agent = "search";  // "search", "scripted:FILE", "llm"
+  // With "llm": the model. With "scripted:FILE": a context of this window, as a model would have.
+  // Resumed, null keeps what the log says; an llm needs it again, since the log has no key.
+  std::optional<ModelSettings> model;
   bool unsafe_no_sandbox = false;
   Executor* executor = nullptr;  // null: local
   Provider* provider = nullptr;  // null: from `agent`
@@ -38,6 +41,8 @@ struct RunOptions {
   bool stop_at_goal = false;
   // Called after every append, for the live line. Must not block.
   std::function<void(const State&, const Event&, const Payload&)> on_event;
+  // What a model writes, as it comes in (Desk::live). Must not block.
+  std::function<void(std::string_view kind, std::string_view text)> on_live;
   // What a person should know and is no event: the disk is full, the log's tail was lost. Null: to
   // standard error.
   std::function<void(const std::string&)> on_trouble;
@@ -78,6 +83,20 @@ Result<RunOutcome> attempt_from_result(const AttemptOptions& options, std::stop_
 // of its hash; empty: the best.
 Status write_candidate(const std::filesystem::path& home, const std::string& run,
                        const std::string& candidate, const std::filesystem::path& out);
+
+// What a person changes of a run, recorded. While a process drives the run it is left in the run's
+// folder, taken up before the next turn or call, and `taken` is false.
+struct GoalWish {
+  std::optional<double> speedup;
+  std::optional<std::string> text;
+  std::optional<bool> paused;
+};
+struct GoalReply {
+  bool taken = false;
+  State state;
+};
+Result<GoalReply> change_goal(const std::filesystem::path& home, const std::string& run,
+                              const GoalWish& wish);
 
 // Deletes artifacts that nothing of note needs and records it. Takes the RunLock.
 Result<PruneReport> prune_run(const std::filesystem::path& home, const std::string& run,
